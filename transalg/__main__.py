@@ -1,0 +1,5 @@
+"""`python -m transalg` is the command `transalg`."""
+
+from transalg.cli import main
+
+main()

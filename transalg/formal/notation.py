@@ -1,0 +1,75 @@
+"""The paper's notation (§3, §5 and Appendix B) as functions."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+def length(x: Sequence[int] | Tensor) -> int:
+    """length(x): how many tokens x has."""
+    return len(x)
+
+
+def columns(vectors: Iterable[Float[Tensor, "d"]]) -> Float[Tensor, "d n"]:
+    """[e_1, e_2, …, e_n]: the matrix whose columns are the given vectors."""
+    return torch.stack(list(vectors), dim=1)
+
+
+def append(x: Int[Tensor, "ell"], y: int) -> Int[Tensor, "ell+1"]:
+    """[x, y]: the sequence x followed by the token y."""
+    return torch.cat([x, x.new_tensor([y])])
+
+
+def softmax(A: Float[Tensor, "rows *columns"]) -> Float[Tensor, "rows *columns"]:
+    """softmax(A)[t_z, t_x] = exp A[t_z, t_x] / Σ_t exp A[t, t_x]: over rows, each column on its own.
+
+    Each column is shifted by its maximum first, which changes no value and avoids overflow. A column of −∞ only,
+    a token that may attend to nothing, is 0/0 in the paper and 0 here.
+    """
+    top = A.detach().amax(dim=0, keepdim=True)
+    E = torch.exp(A - torch.where(top == -math.inf, 0, top))
+    total = E.sum(dim=0, keepdim=True)
+    return E / torch.where(total == 0, 1, total)
+
+
+def ReLU(A: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """ReLU(x) = max(0, x), element by element."""
+    return torch.relu(A)
+
+
+def GELU(A: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """GELU(x) = x · ℙ[X < x] for X ∼ 𝒩(0, 1), element by element."""
+    Phi: Tensor = torch.special.ndtr(A)
+    return A * Phi
+
+
+def bidirectional(ell_z: int, ell_x: int) -> Bool[Tensor, "ell_z ell_x"]:
+    """Mask ≡ 1: every query t_x attends to every key t_z. Rows are keys, columns are queries."""
+    return torch.ones(ell_z, ell_x, dtype=torch.bool)
+
+
+def unidirectional(ell: int, l: int = 0) -> Bool[Tensor, "ell ell"]:
+    """Mask[t_z, t_x] = ⟦t_z ≤ t_x⟧: every query attends to itself and what precedes it, in every layer l."""
+    return torch.ones(ell, ell, dtype=torch.bool).triu()
+
+
+def tempered(p: Float[Tensor, "N_V"], tau: float) -> Float[Tensor, "N_V"]:
+    """q ∝ p^{1/τ} for τ ∈ [0, ∞]: the most likely token alone at τ = 0, the uniform distribution at τ = ∞."""
+    if tau == 0:
+        return torch.nn.functional.one_hot(p.argmax(), len(p)).to(p)
+    if tau == math.inf:
+        return torch.full_like(p, 1 / len(p))
+    return softmax((p.log() - p.log().max()) / tau)
+
+
+def sample(q: Float[Tensor, "N_V"], generator: torch.Generator | None = None) -> int:
+    """A token y drawn from the distribution q."""
+    return int(torch.multinomial(q, 1, generator=generator))
+
+
+def choose(p: float, a: int, b: Int[Tensor, ""], generator: torch.Generator | None = None) -> int | Int[Tensor, ""]:
+    """a or b, randomly with probability p or 1 − p."""
+    return a if torch.rand((), dtype=torch.float64, generator=generator) < p else b

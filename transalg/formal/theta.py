@@ -1,0 +1,304 @@
+"""θ: the "Parameters:" blocks of the paper as frozen dataclasses.
+
+Every field says its shape in the paper's symbols, once. These declarations are the types, the initialisation, the check that
+the parts of a θ agree, and the place where the hyperparameters are read off. Every θ is a pytree, so `torch.func.grad`
+differentiates by θ as a whole and `theta - eta * gradient` is a line of code.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import Field, dataclass, fields
+from math import prod, sqrt
+from typing import Any, TypeVar, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+DEPTHS = {"layers": "L", "enc": "L_enc", "dec": "L_dec"}  # the symbol of a tuple of layers' length
+STREAM = ("d_x", "d_z", "d_out")  # what attention maps between; inside a layer the residual stream makes all three d_e
+
+Own = TypeVar("Own", bound="Theta")  # not typing.Self, which the run-time checker of the tests does not know in methods
+
+
+class Theta:
+    """A collection of parameters: tensors, further Thetas, and tuples of Thetas, one per layer."""
+
+    def __init_subclass__(cls) -> None:
+        pytree.register_pytree_node(cls, _flatten, lambda parts, _: _unflatten(cls, parts))
+
+    def __post_init__(self) -> None:
+        self.sizes()
+
+    def __add__(self: Own, other: Own) -> Own:
+        return self._map(torch.add, other)
+
+    def __sub__(self: Own, other: Own) -> Own:
+        return self._map(torch.sub, other)
+
+    def __rmul__(self: Own, scalar: float) -> Own:
+        return self._map(lambda part: scalar * part)
+
+    def to(self: Own, *args: Any, **kwargs: Any) -> Own:
+        """The same θ in another dtype or on another device: `Tensor.to` for every part."""
+        return self._map(lambda part: part.to(*args, **kwargs))
+
+    def _map(self: Own, f: Callable[..., Tensor], *others: Own) -> Own:
+        result: Own = pytree.tree_map(f, self, *others)
+        return result
+
+    def named(self) -> dict[str, Tensor]:
+        """Every tensor under its name, `layers.0.W.W_q` for the query matrices of the first layer."""
+        return {name: part for name, _, part in self._parts()}
+
+    @classmethod
+    def from_named(cls: type[Own], named: dict[str, Tensor]) -> Own:
+        """The θ whose `named()` is given."""
+        return cls(**{field.name: _from_named(field, named, cls) for field in _fields(cls)})
+
+    def sizes(self) -> dict[str, int]:
+        """Every hyperparameter but ε, by its symbol, as the shapes have it; a ValueError where two parts disagree."""
+        sizes = {DEPTHS[field.name]: len(getattr(self, field.name)) for field in _fields(self) if field.name in DEPTHS}
+        first: dict[str, str] = {}
+        for name, symbols, part in self._parts():
+            if not isinstance(part, Tensor) or part.ndim != len(symbols):
+                came = f"the shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
+                raise ValueError(f"theta: expected {name} ∈ ℝ^{{{'×'.join(symbols)}}}, got {came}")
+            for symbol, size in zip(symbols, part.shape, strict=True):
+                if symbol.isidentifier():
+                    sizes.setdefault(symbol, size)
+                    first.setdefault(symbol, name)
+                expected = prod(sizes[factor] for factor in symbol.split("*"))
+                if size != expected:
+                    source = f", as in {first[symbol]}" if symbol in first else ""
+                    raise ValueError(f"theta: expected {symbol} = {expected} in {name} ∈ ℝ^{{{'×'.join(symbols)}}}{source}, got {size}")
+        return sizes
+
+    @classmethod
+    def draw(cls: type[Own], sizes: dict[str, int], generator: torch.Generator | None, dtype: torch.dtype, device: torch.device | str | None) -> Own:
+        """Random parameters: W ∼ 𝒩(0, 1/d), d being the length of what W multiplies (of what it yields for the embeddings), γ = 1, all else 0."""
+
+        def tensor(name: str, shape: tuple[int, ...]) -> Tensor:
+            if not name.startswith("W"):
+                return torch.full(shape, float(name.startswith("gamma")), dtype=dtype, device=device)
+            normal = torch.randn(shape, generator=generator, dtype=dtype, device=generator.device if generator else None)
+            return normal.to(device) / sqrt(shape[0] if name in ("W_e", "W_p") else shape[-1])
+
+        def part(field: "Field[Any]") -> Any:
+            if field.name in DEPTHS:
+                layer, _ = get_args(field.type)
+                return tuple(layer.draw(sizes, generator, dtype, device) for _ in range(sizes[DEPTHS[field.name]]))
+            if isinstance(field.type, type) and issubclass(field.type, Theta):
+                return field.type.draw(sizes | dict.fromkeys(STREAM, sizes["d_e"]), generator, dtype, device)
+            return tensor(field.name, tuple(prod(sizes[factor] for factor in symbol.split("*")) for symbol in _symbols(field)))
+
+        return cls(**{field.name: part(field) for field in _fields(cls)})
+
+    def _parts(self, prefix: str = "") -> Iterator[tuple[str, tuple[str, ...], Tensor]]:
+        """(name, symbols of its shape, tensor) for every tensor."""
+        for field in _fields(self):
+            value = getattr(self, field.name)
+            if field.name in DEPTHS:
+                for l, layer in enumerate(value):
+                    yield from layer._parts(f"{prefix}{field.name}.{l}.")
+            elif isinstance(value, Theta):
+                for name, symbols, part in value._parts(f"{prefix}{field.name}."):
+                    yield name, tuple("d_e" if symbol in STREAM else symbol for symbol in symbols), part
+            else:
+                yield prefix + field.name, _symbols(field), value
+
+
+def _fields(theta: Theta | type[Theta]) -> "tuple[Field[Any], ...]":
+    return fields(theta)  # type: ignore[arg-type]
+
+
+def _symbols(field: "Field[Any]") -> tuple[str, ...]:
+    return tuple(field.type.dim_str.split())  # type: ignore[union-attr]
+
+
+def _flatten(theta: Theta) -> tuple[list[Any], None]:
+    return [getattr(theta, field.name) for field in _fields(theta)], None
+
+
+def _unflatten(cls: type[Theta], parts: Iterable[Any]) -> Theta:
+    """Past the constructor: transformations of pytrees may put anything in a leaf's place for a while."""
+    theta = object.__new__(cls)
+    for field, part in zip(_fields(cls), parts, strict=True):
+        object.__setattr__(theta, field.name, part)
+    return theta
+
+
+def _from_named(field: "Field[Any]", named: dict[str, Tensor], cls: type[Theta]) -> Any:
+    def below(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): part for name, part in named.items() if name.startswith(prefix)}
+
+    if field.name in DEPTHS:
+        layer, _ = get_args(field.type)
+        count = len({name.split(".")[0] for name in below(f"{field.name}.")})
+        return tuple(layer.from_named(below(f"{field.name}.{l}.")) for l in range(count))
+    if isinstance(field.type, type) and issubclass(field.type, Theta):
+        return field.type.from_named(below(f"{field.name}."))
+    if field.name not in named:
+        raise ValueError(f"theta: expected {field.name} among the parts of a {cls.__name__}, got {', '.join(sorted(named)) or 'none'}")
+    return named[field.name]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionTheta(Theta):
+    """𝒲_qkv: the parameters of one attention head (Algorithms 3 and 4)."""
+
+    W_q: Float[Tensor, "d_attn d_x"]
+    b_q: Float[Tensor, "d_attn"]
+    W_k: Float[Tensor, "d_attn d_z"]
+    b_k: Float[Tensor, "d_attn"]
+    W_v: Float[Tensor, "d_out d_z"]
+    b_v: Float[Tensor, "d_out"]
+
+    @property
+    def d_attn(self) -> int:
+        return self.W_q.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class MHAttentionTheta(Theta):
+    """𝒲: the parameters of a multi-head attention layer (Algorithm 5), its H heads stacked."""
+
+    W_q: Float[Tensor, "H d_attn d_x"]
+    b_q: Float[Tensor, "H d_attn"]
+    W_k: Float[Tensor, "H d_attn d_z"]
+    b_k: Float[Tensor, "H d_attn"]
+    W_v: Float[Tensor, "H d_mid d_z"]
+    b_v: Float[Tensor, "H d_mid"]
+    W_o: Float[Tensor, "d_out H*d_mid"]
+    b_o: Float[Tensor, "d_out"]
+
+    @property
+    def W_qkv(self) -> Sequence[AttentionTheta]:
+        """𝒲_qkv^h for h ∈ [H]."""
+        return [AttentionTheta(*head) for head in zip(self.W_q, self.b_q, self.W_k, self.b_k, self.W_v, self.b_v, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(Theta):
+    """A layer of Algorithms 9 and 10, and of the encoder of Algorithm 8."""
+
+    W: MHAttentionTheta
+    gamma1: Float[Tensor, "d_e"]
+    beta1: Float[Tensor, "d_e"]
+    gamma2: Float[Tensor, "d_e"]
+    beta2: Float[Tensor, "d_e"]
+    W_mlp1: Float[Tensor, "d_mlp d_e"]
+    b_mlp1: Float[Tensor, "d_mlp"]
+    W_mlp2: Float[Tensor, "d_e d_mlp"]
+    b_mlp2: Float[Tensor, "d_e"]
+
+
+@dataclass(frozen=True, eq=False)
+class DecoderLayer(Theta):
+    """A layer of the decoder of Algorithm 8."""
+
+    W_dec: MHAttentionTheta
+    W_ed: MHAttentionTheta
+    gamma3: Float[Tensor, "d_e"]
+    beta3: Float[Tensor, "d_e"]
+    gamma4: Float[Tensor, "d_e"]
+    beta4: Float[Tensor, "d_e"]
+    gamma5: Float[Tensor, "d_e"]
+    beta5: Float[Tensor, "d_e"]
+    W_mlp3: Float[Tensor, "d_mlp d_e"]
+    b_mlp3: Float[Tensor, "d_mlp"]
+    W_mlp4: Float[Tensor, "d_e d_mlp"]
+    b_mlp4: Float[Tensor, "d_e"]
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerTheta(Theta):
+    """What the θ of all transformers share: the embeddings, and with them the vocabulary and its special tokens (§4)."""
+
+    W_e: Float[Tensor, "d_e N_V"]
+    W_p: Float[Tensor, "d_e ell_max"]
+
+    @property
+    def N_V(self) -> int:
+        return self.W_e.shape[1]
+
+    @property
+    def ell_max(self) -> int:
+        return self.W_p.shape[1]
+
+    @property
+    def mask_token(self) -> int:
+        return self.N_V - 3
+
+    @property
+    def bos_token(self) -> int:
+        return self.N_V - 2
+
+    @property
+    def eos_token(self) -> int:
+        return self.N_V - 1
+
+    @classmethod
+    def _init(cls: type[Own], *, generator: torch.Generator | None, dtype: torch.dtype, device: torch.device | str | None, **sizes: int | None) -> Own:
+        for symbol, size in sizes.items():
+            if size is not None and (not isinstance(size, int) or size < 1):
+                raise ValueError(f"{symbol}: expected a positive integer, got {size!r}")
+        given = {symbol: size for symbol, size in sizes.items() if size is not None}
+        if {"d_attn", "d_mid"} - given.keys() and given["d_e"] % given["H"]:
+            raise ValueError(f"H: expected a divisor of d_e = {given['d_e']}, since d_attn and d_mid are d_e / H unless given, got {given['H']}")
+        return cls.draw(dict.fromkeys(("d_attn", "d_mid"), given["d_e"] // given["H"]) | given, generator, dtype, device)
+
+
+@dataclass(frozen=True, eq=False)
+class DTheta(TransformerTheta):
+    """θ of the decoder-only transformer (Algorithm 10)."""
+
+    layers: tuple[Layer, ...]
+    gamma: Float[Tensor, "d_e"]
+    beta: Float[Tensor, "d_e"]
+    W_u: Float[Tensor, "N_V d_e"]
+
+    @classmethod
+    def init(
+        cls, *, N_V: int, ell_max: int, L: int, H: int, d_e: int, d_mlp: int, d_attn: int | None = None, d_mid: int | None = None,
+        generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64, device: torch.device | str | None = None,
+    ) -> "DTheta":  # fmt: skip
+        """A random θ, see `draw`; d_attn and d_mid are d_e / H unless given."""
+        return cls._init(N_V=N_V, ell_max=ell_max, L=L, H=H, d_e=d_e, d_mlp=d_mlp, d_attn=d_attn, d_mid=d_mid, generator=generator, dtype=dtype, device=device)
+
+
+@dataclass(frozen=True, eq=False)
+class ETheta(TransformerTheta):
+    """θ of the encoder-only transformer (Algorithm 9). W_u ∈ ℝ^{N_V×d_f}, for line 10 leaves X with d_f rows."""
+
+    layers: tuple[Layer, ...]
+    W_f: Float[Tensor, "d_f d_e"]
+    b_f: Float[Tensor, "d_f"]
+    gamma: Float[Tensor, "d_f"]
+    beta: Float[Tensor, "d_f"]
+    W_u: Float[Tensor, "N_V d_f"]
+
+    @classmethod
+    def init(
+        cls, *, N_V: int, ell_max: int, L: int, H: int, d_e: int, d_mlp: int, d_f: int, d_attn: int | None = None, d_mid: int | None = None,
+        generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64, device: torch.device | str | None = None,
+    ) -> "ETheta":  # fmt: skip
+        """A random θ, see `draw`; d_attn and d_mid are d_e / H unless given."""
+        return cls._init(N_V=N_V, ell_max=ell_max, L=L, H=H, d_e=d_e, d_mlp=d_mlp, d_f=d_f, d_attn=d_attn, d_mid=d_mid, generator=generator, dtype=dtype, device=device)
+
+
+@dataclass(frozen=True, eq=False)
+class EDTheta(TransformerTheta):
+    """θ of the encoder–decoder transformer (Algorithm 8)."""
+
+    enc: tuple[Layer, ...]
+    dec: tuple[DecoderLayer, ...]
+    W_u: Float[Tensor, "N_V d_e"]
+
+    @classmethod
+    def init(
+        cls, *, N_V: int, ell_max: int, L_enc: int, L_dec: int, H: int, d_e: int, d_mlp: int, d_attn: int | None = None, d_mid: int | None = None,
+        generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64, device: torch.device | str | None = None,
+    ) -> "EDTheta":  # fmt: skip
+        """A random θ, see `draw`; d_attn and d_mid are d_e / H unless given."""
+        return cls._init(N_V=N_V, ell_max=ell_max, L_enc=L_enc, L_dec=L_dec, H=H, d_e=d_e, d_mlp=d_mlp, d_attn=d_attn, d_mid=d_mid, generator=generator, dtype=dtype, device=device)

@@ -1,0 +1,246 @@
+"""Running a formal algorithm under `sys.settrace` and recording what each numbered line set."""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from transalg import formal
+from transalg.formal import variants
+from transalg.formal.theta import Theta
+from transalg.trace.source import Algorithm, Line, algorithms
+
+Axes = dict[str, Sequence[str]]  # what stands along a dimension, by the paper's symbol: the tokens along ℓ
+
+
+@dataclass(eq=False)
+class Step:
+    """One execution of one numbered line."""
+
+    algorithm: Algorithm
+    line: Line
+    depth: int  # 0 in the algorithm traced, 1 in those it calls, …
+    call: int  # which call of a traced algorithm this belongs to, counted from 1
+    passes: dict[
+        str, int
+    ]  # the loops it stands in: {"l": 2} is the second layer, {"h": 1} in a called algorithm the first head
+    axes: Axes
+    symbol: str = ""  # the variable, as the paper writes it
+    dims: tuple[str, ...] | None = None  # its shape in symbols
+    value: Any = None  # a tensor, a list of tensors, a number or a θ, as it was then
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape in numbers; of each element, if there are many."""
+        one = self.value[0] if isinstance(self.value, list) and self.value else self.value
+        return tuple(one.shape) if isinstance(one, Tensor) else () if isinstance(one, int | float) else None
+
+
+@dataclass
+class Trace:
+    algorithm: Algorithm
+    steps: list[Step] = field(default_factory=list)
+    result: Any = None
+    sizes: dict[str, int] = field(default_factory=dict)  # the hyperparameters, read off θ
+    vocabulary: Sequence[str] = ()
+
+    def narrow(self, *, layer: int | None = None, lines: set[int] | None = None) -> "Trace":
+        """Only this pass of the loops over layers, only these lines of the algorithm traced, with all they call."""
+        keep: list[Step] = []
+        wanted = True
+        for step in self.steps:
+            if step.depth == 0:
+                wanted = step.passes.get("l", layer) == layer or layer is None
+                wanted = wanted and (lines is None or step.line.number in lines)
+            if wanted:
+                keep.append(step)
+        return Trace(self.algorithm, keep, self.result, self.sizes, self.vocabulary)
+
+
+def run(
+    function: Callable[..., Any],
+    *args: Any,
+    depth: int = 0,
+    axes: Axes | None = None,
+    vocabulary: Sequence[str] = (),
+    **kwargs: Any,
+) -> Trace:
+    """Call a formal algorithm and record its lines and, down to `depth`, those of the algorithms it calls.
+
+    `axes` says what stands along the dimensions of the inputs, `vocabulary` how tokens are written.
+    """
+    recorder = Recorder(depth, axes or {}, vocabulary)
+    before = sys.gettrace()
+    sys.settrace(recorder.enter)
+    try:
+        result = function(*args, **kwargs)
+    finally:
+        sys.settrace(before)
+    sizes = next((value.sizes() for value in (*args, *kwargs.values()) if isinstance(value, Theta)), {})
+    return Trace(recorder.algorithm(), recorder.steps, result, sizes, vocabulary)
+
+
+@dataclass
+class Call:
+    """A running frame of an algorithm."""
+
+    algorithm: Algorithm
+    number: int
+    axes: Axes
+    shapes: dict[str, tuple[str, tuple[str, ...]]] = field(
+        default_factory=dict
+    )  # variable → (symbol, dims) last declared
+    within: dict[str, int] = field(
+        default_factory=dict
+    )  # which of its caller's calls it is, where a line makes many
+    loops: list[tuple[Line, int]] = field(default_factory=list)  # the loops it is in, and their passes so far
+    pending: Step | None = None
+    made: int = 0  # how many calls the pending line has made
+
+
+class Recorder:
+    def __init__(self, depth: int, axes: Axes, vocabulary: Sequence[str]) -> None:
+        self.depth, self.axes, self.vocabulary = depth, axes, vocabulary
+        self.steps: list[Step] = []
+        self.calls: list[Call] = []
+        self.count = 0
+
+    def algorithm(self) -> Algorithm:
+        return self.steps[0].algorithm
+
+    def enter(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+        """The global trace function: follow a frame only if it runs an algorithm."""
+        algorithm = _bodies().get(frame.f_code)
+        if algorithm is None or len(self.calls) > self.depth:
+            return None
+        self.count += 1
+        within = {}
+        if self.calls and (caller := self.calls[-1]).pending:
+            caller.made += 1
+            many = re.match(r"(?:for |For |∀)(\w)(?:∈|:)", caller.pending.line.math)
+            within = {many[1]: caller.made} if many else {}
+        self.calls.append(Call(algorithm, self.count, self._axes(frame), within=within))
+        return self.follow
+
+    def follow(self, frame: FrameType, event: str, value: Any) -> Callable[..., Any]:
+        """The local trace function: a line event says that the statement before it is done."""
+        call = self.calls[-1]
+        if event == "line":
+            line = _line_at(call.algorithm, frame.f_lineno)
+            again = (
+                call.pending is not None and line is call.pending.line and line.kind not in ("for", "while")
+            )
+            if not again:  # a comprehension may report its own line once for every element
+                self._finish(call, frame, frame.f_lineno)
+                if line is not None:
+                    self._start(call, line)
+        elif event == "return":
+            self._finish(call, frame, None, value)
+            self.calls.pop()
+        return self.follow
+
+    def _start(self, call: Call, line: Line) -> None:
+        while call.loops and not call.loops[-1][0].first <= line.first <= call.loops[-1][0].stop:
+            call.loops.pop()
+        if line.kind in ("for", "while"):
+            count = call.loops.pop()[1] if call.loops and call.loops[-1][0] is line else 0
+            call.loops.append((line, count + 1))
+        passes = call.within | {_index(loop): count for loop, count in call.loops}
+        call.made = 0
+        call.pending = Step(call.algorithm, line, len(self.calls) - 1, call.number, passes, call.axes)
+        self.steps.append(call.pending)
+
+    def _finish(self, call: Call, frame: FrameType, next_line: int | None, returned: Any = None) -> None:
+        step, call.pending = call.pending, None
+        if step is None:
+            return
+        line = step.line
+        if line.kind in ("for", "while"):
+            if next_line is None or not line.last < next_line <= line.stop:
+                self.steps.remove(step)  # the loop ended: this was no further pass
+                return
+            step.symbol, step.value, step.dims = _index(line), call.loops[-1][1], ()
+            return
+        name = line.targets[0] if line.targets else "return"
+        if line.symbol is not None and line.dims is not None:
+            call.shapes[name] = _written(line), line.dims
+        step.symbol, step.dims = call.shapes.get(name, (_written(line), None))
+        raw = returned if line.kind == "return" else frame.f_locals[name]
+        if callable(raw) and "theta" in frame.f_locals:
+            tracing = sys.gettrace()
+            sys.settrace(None)  # P(θ) and loss(θ) are shown at the θ of now
+            raw = raw(frame.f_locals["theta"])
+            sys.settrace(tracing)
+        step.value = _copy(raw)
+
+    def _axes(self, frame: FrameType) -> Axes:
+        """What stands along the dimensions of a call: its own tokens, or those of the sequences its caller passed on."""
+        names = frame.f_locals
+        axes: Axes = {"N_V": self.vocabulary} if self.vocabulary else {}
+        for tokens, symbols in (("x", ("ℓ", "ℓ_x")), ("z", ("ℓ_z",))):
+            if isinstance(names.get(tokens), Tensor) and self.vocabulary:
+                written = [self.vocabulary[i] for i in _copy(names[tokens])]
+                axes |= dict.fromkeys(symbols, written)
+        if not self.calls:
+            return axes | self.axes
+        caller = self.calls[-1]
+        if "Mask" in names and caller.pending is not None:
+            # MHAttention(X, Z | …) in the caller's tag: its X and Z are the callee's, a Z left out is X.
+            called = re.search(r"Attention\((?P<X>[^,|]+?)(?:, (?P<Z>[^|]+?))? \|", caller.pending.line.math)
+            dims = {"X": ("d_x", "ℓ_x"), "Z": ("d_z", "ℓ_z")} | dict(caller.shapes.values())
+            if called:
+                for symbol, sequence in (("ℓ_x", called["X"]), ("ℓ_z", called["Z"] or called["X"])):
+                    if (along := dims[sequence][-1]) in caller.axes:
+                        axes[symbol] = caller.axes[along]
+        return axes
+
+
+@cache
+def _bodies() -> dict[CodeType, Algorithm]:
+    """The code of every formal algorithm."""
+    found = {}
+    for algorithm in algorithms():
+        function = inspect.unwrap(getattr(formal, algorithm.name, None) or getattr(variants, algorithm.name))
+        found[function.__code__] = algorithm
+    return found
+
+
+def _line_at(algorithm: Algorithm, row: int) -> Line | None:
+    return next(
+        (line for line in algorithm.lines if line.kind != "end" and line.first <= row <= line.last), None
+    )
+
+
+def _index(loop: Line) -> str:
+    """The variable a loop counts, as the paper writes it; a while loop has none."""
+    found = re.match(r"for (\w+) = ", loop.math)
+    return found[1] if found else "pass"
+
+
+def _written(line: Line) -> str:
+    """What a line sets, in the paper's letters: X̃ in «for t∈[ℓ]: X̃[:,t] ← …», y in «sample a token y from …»."""
+    found = re.match(
+        r"(?:(?:for |∀|For )[^:]*: |return |sample a token )?(?P<name>[^\s\[,(]+(?:\(θ\))?)", line.math
+    )
+    return "S" if line.math.startswith("∀t_z, t_x, if") else found["name"] if found else ""
+
+
+def _copy(value: Any) -> Any:
+    """A value as it is now, free of the autograd and torch.func machinery around it."""
+    if isinstance(value, Tensor):
+        while torch._C._functorch.is_functorch_wrapped_tensor(value):
+            value = torch._C._functorch.get_unwrapped(value)
+        return value.detach().cpu().clone()
+    if isinstance(value, list):
+        return [_copy(element) for element in value]
+    if isinstance(value, Theta):
+        return pytree.tree_map(_copy, value)
+    return value

@@ -1,0 +1,35 @@
+"""How big an example is, and what else it takes: the options of `transalg trace`, without torch."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The hyperparameters of a random θ. d_attn and d_mid are d_e / H."""
+
+    L: int = 2
+    """Layers, of the encoder and of the decoder alike."""
+    H: int = 2
+    """Attention heads."""
+    d_e: int = 16
+    """Embedding size."""
+    d_mlp: int = 32
+    """Hidden size of the MLPs."""
+    d_f: int = 12
+    """Size of Algorithm 9's final projection."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What else an algorithm takes."""
+
+    N_epochs: int = 1
+    """Algorithms 11–13: passes over the data."""
+    eta: float = 0.1
+    """Algorithms 11–13: the learning rate η."""
+    p_mask: float = 0.3
+    """Algorithm 12: the probability of masking a token."""
+    ell_gen: int = 4
+    """Algorithms 14 and 15: how many tokens to generate at most."""
+    tau: float = 1.0
+    """Algorithms 14 and 15: the temperature τ, from 0 to inf."""
