@@ -10,12 +10,14 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-install_import_hook(
-    "transalg.formal", "beartype.beartype"
-)  # before transalg.formal is imported for the first time
+# Before transalg.formal is imported for the first time. Not theta: a θ checks its own shapes, and that is tested.
+CHECKED = ("notation", "components", "architectures", "training", "inference", "variants")
+install_import_hook([f"transalg.formal.{module}" for module in CHECKED], "beartype.beartype")
 
+# No shrinking: a failing example is small enough to read, and the mutants would wait for it.
+PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 hypothesis.settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, max_examples=20, database=None
+    "repeatable", derandomize=True, deadline=None, max_examples=20, database=None, phases=PHASES
 )
 hypothesis.settings.load_profile("repeatable")
 torch.set_num_threads(1)  # the matrices are tiny, and the tests run in two processes

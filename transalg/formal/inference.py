@@ -53,7 +53,7 @@ def EDInference(
     tau: float,
     generator: torch.Generator | None = None,
     *,
-    ell_gen: float = inf,
+    ell_gen: int | float = inf,
     EDTransformer: Callable[..., Tensor] = EDTransformer,
 ) -> Int[Tensor, "_"]:
     """Algorithm 15: x̂ ← EDInference(z, θ̂)
