@@ -1,0 +1,144 @@
+"""Bad input gets a ValueError that names the paper's symbol, what was expected and what came."""
+
+from dataclasses import replace
+from math import inf, nan
+from typing import Any
+
+import pytest
+import torch
+
+from tests.strategies import normal, random_attention, random_heads, rng
+from transalg.formal import (
+    Attention,
+    DInference,
+    DTheta,
+    DTraining,
+    DTransformer,
+    EDInference,
+    EDTheta,
+    EDTraining,
+    EDTransformer,
+    ETheta,
+    ETraining,
+    ETransformer,
+    MHAttention,
+    bidirectional,
+    layer_norm,
+    positional_embedding,
+    single_query_attention,
+    token_embedding,
+    unembedding,
+    unidirectional,
+)
+from transalg.formal.variants import ECInference, EClassifier, ECTheta, ECTraining
+
+D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
+MASK, BOS, EOS = 8, 9, 10
+theta = DTheta.init(**D, L=2, generator=rng(0))
+etheta = ETheta.init(**D, L=2, d_f=5, generator=rng(0))
+edtheta = EDTheta.init(**D, L_enc=1, L_dec=1, generator=rng(0))
+ctheta = ECTheta.init(**D, L=1, d_f=5, N_C=3, generator=rng(0))
+e, E = normal(0, 6), normal(1, 6, 5)
+W_qkv = random_attention(0, d_attn=2, d_x=6, d_z=5, d_out=7)
+W = random_heads(0, H=2, d_attn=2, d_mid=5, d_x=6, d_z=5, d_out=7)
+X, Z = normal(2, 6, 3), normal(3, 5, 4)
+
+
+def nans(theta: Any, name: str, value: float = nan) -> Any:
+    part = theta.named()[name].clone()
+    part.view(-1)[-1] = value
+    return type(theta).from_named(theta.named() | {name: part})
+
+
+REFUSED = {
+    # a token ID outside V
+    "x: expected token IDs in V = {0, …, N_V−1} with N_V = 11, got 11 at index 1": lambda: DTransformer([1, 11], theta),
+    "x: expected token IDs in V = {0, …, N_V−1} with N_V = 11, got -1 at index 0": lambda: ETransformer([-1], etheta),
+    "z: expected token IDs in V = {0, …, N_V−1} with N_V = 11, got 99 at index 2": lambda: EDTransformer([1, 2, 99], [1], edtheta),
+    "x_2: expected token IDs in V": lambda: DTraining([[BOS, 1], [BOS, 12]], theta, 1, 0.1),
+    "z_1: expected token IDs in V": lambda: EDTraining([[11]], [[BOS, 1]], edtheta, 1, 0.1),
+    "v: expected one of 0, …, N_V−1 with N_V = 5, got 5": lambda: token_embedding(5, E),
+    "v: expected one of 0, …, N_V−1 with N_V = 5, got -1": lambda: token_embedding(-1, E),
+    "ell: expected one of 0, …, ell_max−1 with ell_max = 5, got 7": lambda: positional_embedding(torch.tensor(7), E),
+    "x: expected a sequence of token IDs, whole numbers, got torch.float32": lambda: DTransformer([1.0, 2.0], theta),
+    "x: expected a sequence of token IDs, whole numbers, got torch.int64 of shape (1, 2)": lambda: DTransformer([[1, 2]], theta),
+    "x: expected a sequence of token IDs, whole numbers, got torch.bool": lambda: DTransformer([True], theta),
+    # ℓ > ℓ_max, an empty sequence
+    "x: expected at most ℓ_max = 7 tokens, got ℓ = 8": lambda: DTransformer([1] * 8, theta),
+    "z: expected at most ℓ_max = 7 tokens, got ℓ = 9": lambda: EDInference([1] * 9, edtheta, 1.0),
+    "x: expected at least one token, got an empty sequence": lambda: ETransformer([], etheta),
+    "x_1: expected at least one token, got an empty sequence": lambda: ETraining([[]], etheta, 1, 0.1, 0.5),
+    # θ parts whose shapes disagree, NaN in θ, another algorithm's θ
+    "theta: expected a DTheta, got ETheta": lambda: DTransformer([1], etheta),
+    "theta_hat: expected a EDTheta, got DTheta": lambda: EDInference([1], theta, 1.0),
+    "theta: expected finite numbers in theta.layers.1.W.W_q, got NaN": lambda: DTransformer([1], nans(theta, "layers.1.W.W_q")),
+    "theta: expected finite numbers in theta.W_p, got NaN": lambda: ETransformer([1], nans(etheta, "W_p")),
+    "theta_hat: expected finite numbers in theta_hat.W_u, got NaN": lambda: DInference([1], nans(theta, "W_u"), 1, 1.0),
+    "theta: expected finite numbers in theta.W_u, got ±∞": lambda: EDTransformer([1], [1], nans(edtheta, "W_u", inf)),
+    "W: expected finite numbers in W.b_o, got NaN": lambda: MHAttention(X, Z, nans(W, "b_o"), bidirectional(4, 3)),
+    "W_e: expected finite numbers in W_e, got NaN": lambda: token_embedding(0, E * nan),
+    "theta: expected one dtype and device, torch.float64 on cpu as in W_e, got torch.float32 on cpu in W_p": lambda: DTransformer([1], replace(theta, W_p=theta.W_p.float())),
+    "theta: expected d_e = 6 in W_u": lambda: DTransformer([1], replace(theta, W_u=theta.W_u[:, :5])),
+    "theta: expected H = 2 in layers.1.W.W_q": lambda: replace(theta, layers=(theta.layers[0], DTheta.init(**(D | {"H": 1}), L=1).layers[0])),
+    "gamma: expected d_e = 6 in ℝ^{d_e}, got 5": lambda: layer_norm(e, normal(0, 5), e),
+    "beta: expected d_e = 6 in ℝ^{d_e}, got 5": lambda: layer_norm(e, e, normal(0, 5)),
+    "e: expected d_e = 5 in ℝ^{d_e}, got 6": lambda: unembedding(e, normal(0, 7, 5)),
+    "e: expected a tensor in ℝ^{d_e}, got list": lambda: unembedding([1.0], normal(0, 7, 5)),
+    "e: expected a tensor in ℝ^{d_e}, got the shape (6, 5)": lambda: layer_norm(E, e, e),
+    "e: expected real numbers in e, got torch.int64": lambda: layer_norm(torch.ones(3, dtype=torch.long), e[:3], e[:3]),
+    "e: expected d_x = 6 in ℝ^{d_x}, got 5": lambda: single_query_attention(normal(0, 5), E, W_qkv),
+    "E: expected d_z = 5 in ℝ^{d_z×T}, got 6": lambda: single_query_attention(e, E, W_qkv),
+    "X: expected d_x = 6 in ℝ^{d_x×ell_x}, got 5": lambda: Attention(Z, Z, W_qkv, bidirectional(4, 4)),
+    "Z: expected d_z = 5 in ℝ^{d_z×ell_z}, got 6": lambda: MHAttention(X, X, W, bidirectional(3, 3)),
+    # a Mask of the wrong orientation or kind
+    "Mask: expected booleans in {0,1}^{ℓ_z×ℓ_x} = 4×3, a row for every key, got 3×4, its transpose": lambda: Attention(X, Z, W_qkv, bidirectional(3, 4)),
+    "Mask: expected booleans in {0,1}^{ℓ_z×ℓ_x} = 4×3, a row for every key, got 4×4": lambda: MHAttention(X, Z, W, bidirectional(4, 4)),
+    "Mask: expected booleans in {0,1}^{ℓ_z×ℓ_x} = 4×3, a row for every key, got torch.float64": lambda: Attention(X, Z, W_qkv, normal(0, 4, 3)),
+    "Mask: expected booleans in {0,1}^{ℓ_z×ℓ_x} = 4×3, a row for every key, got NoneType": lambda: Attention(X, Z, W_qkv, None),
+    "Mask: expected a row for every key, so that ⟦t_z ≤ t_x⟧ is upper triangular, got its transpose": lambda: Attention(X, Z[:, :3], W_qkv, unidirectional(3).T),
+    # numbers outside their range
+    "tau: expected a number in [0, ∞], got -0.1": lambda: DInference([1], theta, 1, -0.1),
+    "tau: expected a number in [0, ∞], got nan": lambda: EDInference([1], edtheta, nan),
+    "tau: expected a number in [0, ∞], got '1'": lambda: DInference([1], theta, 1, "1"),
+    "p_mask: expected a number in (0, 1), got 0": lambda: ETraining([[1]], etheta, 1, 0.1, 0),
+    "p_mask: expected a number in (0, 1), got 1.0": lambda: ETraining([[1]], etheta, 1, 0.1, 1.0),
+    "p_mask: expected a number in (0, 1), got nan": lambda: ETraining([[1]], etheta, 1, 0.1, nan),
+    "eta: expected a number in (0, ∞), got 0": lambda: DTraining([[BOS]], theta, 1, 0),
+    "eta: expected a number in (0, ∞), got inf": lambda: DTraining([[BOS]], theta, 1, inf),
+    "N_epochs: expected a whole number, 0 or more, got -1": lambda: DTraining([[BOS]], theta, -1, 0.1),
+    "N_epochs: expected a whole number, 0 or more, got 1.5": lambda: EDTraining([[1]], [[BOS]], edtheta, 1.5, 0.1),
+    "N_epochs: expected a whole number, 0 or more, got True": lambda: DTraining([[BOS]], theta, True, 0.1),
+    "ell_gen: expected a whole number, 0 or more, got -1": lambda: DInference([1], theta, -1, 1.0),
+    "ell_gen: expected at most ℓ_max = 7, got 8": lambda: EDInference([1], edtheta, 1.0, ell_gen=8),
+    "eps: expected a number in [0, ∞), got -1e-05": lambda: DTransformer([1], theta, eps=-1e-5),
+    # data that does not fit the objective
+    "x_2: expected bos_token = 9 first, for P̂(x[1]) is never trained, got 3": lambda: DTraining([[BOS, 1], [3, 1]], theta, 1, 0.1),
+    "x_1: expected bos_token = 9 first, for P̂(x[1]) is never trained, got 1": lambda: EDTraining([[1]], [[1]], edtheta, 1, 0.1),
+    "x_1: expected no mask_token = 8 in the data, got one at index 2": lambda: ETraining([[BOS, 1, MASK]], etheta, 1, 0.1, 0.5),
+    "xs: expected N_data = 2 of them, got 1": lambda: EDTraining([[1], [2]], [[BOS]], edtheta, 1, 0.1),
+    # the classifier
+    "c_1: expected one of 0, …, N_C−1 with N_C = 3, got 3": lambda: ECTraining([[BOS]], [3], ctheta, 1, 0.1),
+    "cs: expected N_data = 1 of them, got 2": lambda: ECTraining([[BOS]], [0, 1], ctheta, 1, 0.1),
+    "theta: expected a ECTheta, got ETheta": lambda: EClassifier([BOS], etheta),
+    "x: expected at least one token": lambda: ECInference([], ctheta),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused(message: str) -> None:
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011  the message is compared whole, below
+        REFUSED[message]()
+    assert str(refusal.value).startswith(message)
+    assert "\n" not in str(refusal.value)
+
+
+def test_what_is_accepted() -> None:
+    """Lists, tuples and tensors of any whole type; both limits of τ; no epoch, no token to generate; a Mask of one token."""
+    P = DTransformer([1, 2], theta)
+    for x in ((1, 2), torch.tensor([1, 2], dtype=torch.int32), torch.tensor([1, 2])):
+        assert DTransformer(x, theta).equal(P)
+    assert DInference([1], theta, 0, 0).tolist() == []
+    assert DInference([1], theta, 2, inf).shape == (2,)
+    assert DTraining([[BOS, 1]], theta, 0, 1).W_u.equal(theta.W_u)
+    assert MHAttention(X[:, :1], Z[:, :1], W, unidirectional(1).T).shape == (7, 1)
+    assert DTransformer([1], theta, eps=0).isfinite().all()

@@ -1,0 +1,219 @@
+"""What the paper names without pseudocode, each against its definition."""
+
+from dataclasses import replace
+from functools import partial
+from math import cos, sin
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from tests.strategies import fill, normal, rng, sequences, sizes, thetas
+from transalg.formal import (
+    DTheta,
+    DTraining,
+    DTransformer,
+    EDTheta,
+    EDTransformer,
+    ETheta,
+    ETransformer,
+    layer_norm,
+    unidirectional,
+)
+from transalg.formal.variants import (
+    EClassifier,
+    ECTheta,
+    RelativeMHAttention,
+    RMSnorm,
+    banded,
+    paper_sinusoids,
+    relative,
+    relative_sinusoids,
+    sinusoids,
+    sparse,
+    tied,
+    with_positions,
+)
+
+exactly = {"rtol": 0, "atol": 1e-12}
+seeds = st.integers(0, 2**16)
+D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
+
+
+def theta_d(seed: int = 0, L: int = 2) -> DTheta:
+    return fill(DTheta.init(**D, L=L, d_attn=5, d_mid=3), seed)
+
+
+# RMSnorm ---------------------------------------------------------------------------------------------------------------
+
+
+@given(seeds)
+def test_rmsnorm_is_torchs(seed: int) -> None:
+    e, gamma = normal(seed, 7), normal(seed + 1, 7)
+    assert_close(
+        RMSnorm(e, gamma, eps=1e-3), torch.nn.functional.rms_norm(e, (7,), gamma, eps=1e-3), **exactly
+    )
+
+
+@given(seeds)
+def test_rmsnorm_is_layer_norm_where_m_and_beta_are_0(seed: int) -> None:
+    e, gamma = normal(seed, 7), normal(seed + 1, 7)
+    e = e - e.mean()
+    assert_close(RMSnorm(e, gamma), layer_norm(e, gamma, torch.zeros_like(gamma)), **exactly)
+
+
+def test_rmsnorm_ignores_beta_so_it_stands_in_lines_5_7_and_10() -> None:
+    theta = theta_d()
+    other = DTheta.from_named(
+        {name: part + 1 if "beta" in name else part for name, part in theta.named().items()}
+    )
+    gopher = partial(DTransformer, layer_norm=RMSnorm)
+    assert_close(gopher([1, 2, 3], theta), gopher([1, 2, 3], other), **exactly)
+    assert not torch.allclose(gopher([1, 2, 3], theta), DTransformer([1, 2, 3], theta))
+
+
+# Positions -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_sinusoids() -> None:
+    W_p = paper_sinusoids(4, 5)
+    for t in range(1, 6):
+        for i in (1, 2):
+            assert W_p[2 * i - 2, t - 1] == pytest.approx(sin(t / 5 ** (2 * i / 4)), abs=1e-15)
+            assert W_p[2 * i - 1, t - 1] == pytest.approx(cos(t / 5 ** (2 * i / 4)), abs=1e-15)
+
+
+def test_vaswanis_sinusoids() -> None:
+    W_p = sinusoids(6, 5)
+    for pos in range(5):
+        for i in range(3):
+            assert W_p[2 * i, pos] == pytest.approx(sin(pos / 10000 ** (2 * i / 6)), abs=1e-15)
+            assert W_p[2 * i + 1, pos] == pytest.approx(cos(pos / 10000 ** (2 * i / 6)), abs=1e-15)
+
+
+def test_a_shift_of_position_is_a_rotation() -> None:
+    """Why sinusoids: r(δ + k) is a fixed linear map of r(δ), the same for every δ."""
+    r = relative_sinusoids(torch.arange(-4, 9), 6)
+    shift = torch.linalg.lstsq(r[:, :-3].T, r[:, 3:].T).solution.T
+    assert_close(shift @ r[:, :-3], r[:, 3:], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("positions", [paper_sinusoids, sinusoids])
+def test_sinusoids_stand_in_every_architecture_and_are_not_trained(positions: object) -> None:
+    theta = theta_d()
+    W_p = positions(6, 7)  # type: ignore[operator]
+    assert_close(
+        DTransformer([1, 2], with_positions(theta, W_p)),
+        DTransformer([1, 2], replace(theta, W_p=W_p)),
+        **exactly,
+    )
+    trained = DTraining(
+        [[9, 1, 2]], theta, 2, 0.1, DTransformer=lambda x, theta: DTransformer(x, with_positions(theta, W_p))
+    )
+    assert trained.W_p.equal(theta.W_p) and not trained.W_e.equal(theta.W_e)
+    ed = fill(EDTheta.init(**D, L_enc=1, L_dec=1), 0)
+    assert EDTransformer([1], [2], with_positions(ed, W_p)).shape == (11, 1)
+
+
+@given(seeds, st.integers(1, 3))
+def test_relative_attention_sees_distances_only(seed: int, shift: int) -> None:
+    """Dropping the first tokens of a band-masked sequence changes nothing for those whose band does not reach them."""
+    theta = relative(theta_d(seed, L=1), 4, rng(seed))
+    gopher = partial(DTransformer, MHAttention=RelativeMHAttention, Mask=lambda ell, l: banded(ell, 2))
+    x = torch.randint(0, 11, (7,), generator=rng(seed))
+    assert_close(gopher(x[shift:], theta)[:, 1:], gopher(x, theta)[:, shift + 1 :], **exactly)
+    absolute = partial(DTransformer, Mask=lambda ell, l: banded(ell, 2))
+    assert not torch.allclose(
+        absolute(x[shift:], theta_d(seed, L=1))[:, 1:], absolute(x, theta_d(seed, L=1))[:, shift + 1 :]
+    )
+
+
+def test_relative_attention_sees_the_order() -> None:
+    theta = relative(theta_d(), 4, rng(0))
+    assert (theta.W_p == 0).all() and theta.sizes()["d_r"] == 4
+    gopher = partial(DTransformer, MHAttention=RelativeMHAttention, layer_norm=RMSnorm)
+    assert not torch.allclose(gopher([1, 2, 3], theta)[:, 2], gopher([2, 1, 3], theta)[:, 2])
+
+
+def test_relative_attention_without_distances_is_attention() -> None:
+    theta = relative(theta_d(), 4, rng(0))
+    off = DTheta.from_named  # W_r = 0 and u = w = 0 leave Algorithm 4
+    layers = tuple(
+        replace(layer, W=replace(layer.W, W_r=0 * layer.W.W_r, u=0 * layer.W.u, w=0 * layer.W.w))
+        for layer in theta.layers
+    )
+    plain = off(
+        {name: part for name, part in theta.named().items() if not name.endswith((".W_r", ".u", ".w"))}
+    )
+    assert_close(
+        DTransformer([1, 2, 3], replace(theta, layers=layers), MHAttention=RelativeMHAttention),
+        DTransformer([1, 2, 3], plain),
+        **exactly,
+    )
+
+
+def test_gopher_trains_by_algorithm_13() -> None:
+    theta = relative(DTheta.init(**D, L=2, generator=rng(0)), 4, rng(0))
+    gopher = partial(DTransformer, MHAttention=RelativeMHAttention, layer_norm=RMSnorm)
+    x = [9, 3, 1, 4, 1, 5, 10]
+    trained = DTraining([x], theta, 40, 0.05, DTransformer=gopher)
+    assert gopher(x, trained).argmax(dim=0)[:-1].tolist() == x[1:]
+    assert not trained.layers[0].W.W_r.equal(theta.layers[0].W.W_r)
+
+
+# Sparse attention ------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_a_band_is_w_wide(ell: int, w: int) -> None:
+    Mask = banded(ell, w)
+    for t_z in range(ell):
+        for t_x in range(ell):
+            assert Mask[t_z, t_x] == (t_x - w < t_z <= t_x)
+
+
+def test_sparse_layers_alternate_with_dense_ones() -> None:
+    Mask = sparse(2)
+    assert [Mask(5, l).equal(unidirectional(5)) for l in range(4)] == [True, False, True, False]
+    assert Mask(5, 1).equal(banded(5, 2))
+    theta = theta_d(L=2)
+    assert_close(
+        DTransformer([1, 2], theta, Mask=sparse(2)), DTransformer([1, 2], theta), **exactly
+    )  # the band covers two tokens
+    assert not torch.allclose(DTransformer([1, 2, 3], theta, Mask=sparse(2)), DTransformer([1, 2, 3], theta))
+    with pytest.raises(ValueError, match="w: expected a width of at least 1, got 0"):
+        banded(3, 0)
+
+
+# Weight tying ----------------------------------------------------------------------------------------------------------
+
+
+@given(thetas(DTheta), st.data())
+def test_tied_weights(theta: DTheta, data: st.DataObject) -> None:
+    x = data.draw(sequences(theta))
+    assert_close(DTransformer(x, tied(theta)), DTransformer(x, replace(theta, W_u=theta.W_e.T)), **exactly)
+
+
+def test_tying_needs_a_matrix_that_fits() -> None:
+    assert ETransformer([1], tied(ETheta.init(**D, L=1, d_f=6))).shape == (11, 1)
+    with pytest.raises(
+        ValueError, match=r"theta: expected d_f = 5 in W_u ∈ ℝ\^\{N_V×d_f\}, as in W_f, got 6"
+    ):
+        tied(ETheta.init(**D, L=1, d_f=5))
+
+
+# Classification --------------------------------------------------------------------------------------------------------
+
+
+@given(sizes("d_f", "N_C"), seeds)
+def test_the_classifier_is_algorithm_9_up_to_its_last_line(d: dict[str, int], seed: int) -> None:
+    """With the rows of W_u as classes and b_c = 0, EClassifier gives column 1 of ETransformer."""
+    encoder = fill(ETheta.init(**D, L=2, d_f=d["d_f"]), seed)
+    theta = replace(ECTheta.from_encoder(encoder, 11), W_c=encoder.W_u)
+    assert_close(EClassifier([9, 1, 2], theta), ETransformer([9, 1, 2], encoder)[:, 0], **exactly)
+    b_c = normal(seed, 11)
+    shifted = ETransformer([9, 1, 2], encoder)[:, 0] * b_c.exp()
+    assert_close(EClassifier([9, 1, 2], replace(theta, b_c=b_c)), shifted / shifted.sum(), **exactly)
+    assert ECTheta.from_encoder(encoder, d["N_C"], rng(0)).sizes()["N_C"] == d["N_C"]

@@ -1,0 +1,40 @@
+"""What the peers share: random weights in float64, and the comparison of two θ part by part."""
+
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from transalg.formal.theta import Theta
+
+IDS = [21, 3, 0, 17, 3, 20, 8, 11, 2, 19, 22]
+
+
+def randomise(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """Every weight random, biases and norms too, in float64, without dropout."""
+    model = model.double().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return model
+
+
+def weight(parameter: torch.nn.Parameter) -> Tensor:
+    return parameter.detach().clone()
+
+
+def gradient(parameter: torch.nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+
+
+def log_likelihood(logits: Tensor, x: list[int]) -> Tensor:
+    """−Σ_t log P[x[t+1], t], as the peers compute it."""
+    return torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(x[1:]), reduction="sum")
+
+
+def assert_same_theta(ours: Theta, theirs: Theta, atol: float = 1e-10) -> None:
+    assert type(ours) is type(theirs) and ours.named().keys() == theirs.named().keys()
+    for name, part in ours.named().items():
+        assert_close(
+            part, theirs.named()[name], rtol=0, atol=atol, msg=lambda text, name=name: f"{name}: {text}"
+        )
