@@ -32,3 +32,13 @@ def paper() -> str:
     if not source.exists():
         pytest.skip("the paper's LaTeX source is not beside this checkout, in ../shared/paper")
     return source.read_text(encoding="utf-8")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a test has to say beyond passing: `record_property("summary", …)`."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") == "call":
+                for name, value in report.user_properties:
+                    if name == "summary":
+                        terminalreporter.write_line(value)

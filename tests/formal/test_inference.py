@@ -5,13 +5,13 @@ from dataclasses import replace
 import torch
 from torch.testing import assert_close
 
-from tests.strategies import fill, rng
+from tests.strategies import rng
 from transalg.formal import DInference, DTheta, DTransformer, EDInference, EDTheta, EDTransformer
 from transalg.formal.notation import sample, tempered
 
 D = {"N_V": 11, "ell_max": 5, "H": 2, "d_e": 6, "d_mlp": 13}
 BOS, EOS = 9, 10
-theta = fill(DTheta.init(**D, L=2), 1, scale=1.0)
+theta = DTheta.init(**D, L=2, generator=rng(1))
 edtheta = EDTheta.init(**D, L_enc=1, L_dec=2, generator=rng(2))
 
 

@@ -1,0 +1,169 @@
+"""A one-symbol slip in `transalg.formal` does not survive: every mutant below makes its named test fail."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.mutation import ROOT, Mutant
+
+VALUES, LADDER, LAWS, ERRATA = (
+    "formal/test_values.py::",
+    "formal/test_ladder.py::",
+    "formal/test_laws.py::",
+    "formal/test_errata.py::",
+)
+TRAINING, INFERENCE, VARIANTS = (
+    "formal/test_training.py::",
+    "formal/test_inference.py::",
+    "formal/test_variants.py::",
+)
+THETA, DOMAINS, MAP = "formal/test_theta.py::", "formal/test_domains.py::", "test_paper_map.py::"
+GPT2, BERT, TORCH = "parity/test_gpt2.py::", "parity/test_bert.py::", "parity/test_torch_transformer.py::"
+ED, E, D = TORCH + "test_probabilities[5-3]", BERT + "test_probabilities[7]", GPT2 + "test_probabilities[7]"
+
+MUTANTS = [
+    # Bugs found in public implementations of this paper
+    Mutant("Attention", "V @ softmax(S / sqrt(W_qkv.d_attn))", 'torch.einsum("dz,tx->dx", V, softmax(S / sqrt(W_qkv.d_attn)))', VALUES + "test_attention_masks_by_key_and_query"),
+    Mutant("EDTransformer", "layer.W_ed", "layer.W_dec", ED),
+    Mutant("DTransformer", "X_tilde = columns(", "X = X_tilde = columns(", D),
+    Mutant("DTransformer", "MHAttention(X_tilde, X_tilde, ", "MHAttention(X, X, ", D),
+    Mutant("layer_norm", "((e - m) ** 2).sum() / len(e)", "((e - m) ** 2).sum() / (len(e) - 1)", VALUES + "test_layer_norm"),
+    Mutant("DTransformer", "columns(layer_norm(X[:, t], layer.gamma1, layer.beta1, eps) for t in range(ell))", "(X - X.mean()) / (X.var(unbiased=False) + eps).sqrt() * layer.gamma1[:, None] + layer.beta1[:, None]", D),
+    Mutant("Attention", "softmax(S / sqrt(W_qkv.d_attn))", "softmax((S / sqrt(W_qkv.d_attn)).T).T", VALUES + "test_attention_masks_by_key_and_query"),
+    Mutant("softmax", "E.sum(dim=0, keepdim=True)", "E.sum(dim=-1, keepdim=True)", VALUES + "test_softmax_is_over_rows"),
+    Mutant("Attention", "V @ softmax(S / sqrt(W_qkv.d_attn))", "softmax(V @ (S / sqrt(W_qkv.d_attn)).nan_to_num())", VALUES + "test_attention_masks_by_key_and_query"),
+    Mutant("unidirectional", ".triu()", ".tril()", LADDER + "test_unidirectional_has_a_row_for_every_key"),
+    Mutant("Attention", "torch.where(Mask, S", "torch.where(Mask.T, S", VALUES + "test_attention_masks_by_key_and_query"),
+    Mutant("Attention", "torch.where(Mask, S", "torch.where(~Mask, S", VALUES + "test_attention_masks_by_key_and_query"),
+    Mutant("EDTransformer", "enumerate(theta.dec)", "enumerate(theta.dec[: len(theta.enc)])", ED),
+    Mutant("tempered", "softmax((p.log() - p.log().max()) / tau)", "softmax(p / tau)", VALUES + "test_temperature"),
+    Mutant("DTransformer", "X = X + layer.W_mlp2", "X = X + X + layer.W_mlp2", D),
+    Mutant("EDTransformer", "X = X + MHAttention(X, Z", "X = X + X + MHAttention(X, Z", ED),
+    Mutant("DTransformer", "layer.gamma1, layer.beta1", "layer.gamma1[t].expand(len(X)), layer.beta1[t].expand(len(X))", D),
+    # Algorithms 1–3
+    Mutant("token_embedding", "W_e[:, v]", "W_e[:, v - 1]", VALUES + "test_embeddings_are_columns"),
+    Mutant("positional_embedding", "W_p[:, ell]", "W_p[:, ell - 1]", VALUES + "test_embeddings_are_columns"),
+    Mutant("single_query_attention", "W_qkv.W_q @ e + W_qkv.b_q", "W_qkv.W_q @ e", VALUES + "test_single_query_attention"),
+    Mutant("single_query_attention", "/ sqrt(W_qkv.d_attn)", "/ W_qkv.d_attn", VALUES + "test_single_query_attention"),
+    Mutant("single_query_attention", "W_qkv.W_v @ e_t + W_qkv.b_v", "W_qkv.W_v @ e_t", VALUES + "test_single_query_attention"),
+    # Algorithm 4
+    Mutant("Attention", "W_qkv.W_q @ X + W_qkv.b_q[:, None]", "W_qkv.W_q @ X", LADDER + "test_attention_of_one_query_is_algorithm_3"),
+    Mutant("Attention", "W_qkv.W_v @ Z + W_qkv.b_v[:, None]", "W_qkv.W_v @ Z", VALUES + "test_attention_masks_by_key_and_query"),
+    Mutant("Attention", "K.T @ Q", "Q.T @ K", LADDER + "test_attention_of_one_query_is_algorithm_3"),
+    Mutant("Attention", "S, -inf)", "S, 0.0)", VALUES + "test_attention_masks_by_key_and_query"),
+    Mutant("Attention", "S / sqrt(W_qkv.d_attn)", "S", VALUES + "test_attention_masks_by_key_and_query"),
+    Mutant("Attention", "S / sqrt(W_qkv.d_attn)", "S / sqrt(len(V))", VALUES + "test_attention_masks_by_key_and_query"),
+    # Algorithm 5
+    Mutant("MHAttention", "for W_qkv in W.W_qkv]", "for W_qkv in [W.W_qkv[0]] * len(W.W_qkv)]", VALUES + "test_multi_head_attention_stacks_heads_in_order"),
+    Mutant("MHAttention", "torch.cat(Y_h)", "torch.cat(Y_h[::-1])", VALUES + "test_multi_head_attention_stacks_heads_in_order"),
+    Mutant("MHAttention", " + W.b_o[:, None]", "", VALUES + "test_multi_head_attention_stacks_heads_in_order"),
+    Mutant("MHAttention", "Attention(X, Z, W_qkv", "Attention(X, X, W_qkv", LADDER + "test_heads_add_up"),
+    Mutant("MHAttentionTheta", "self.W_q, self.b_q, self.W_k, self.b_k", "self.W_k, self.b_k, self.W_q, self.b_q", D),
+    # Algorithms 6 and 7
+    Mutant("layer_norm", "torch.sqrt(v + eps)", "(torch.sqrt(v) + eps)", VALUES + "test_layer_norm"),
+    Mutant("layer_norm", "(e - m) ** 2", "e**2", VALUES + "test_layer_norm"),
+    Mutant("layer_norm", "* gamma + beta", "* (gamma + beta)", VALUES + "test_layer_norm"),
+    Mutant("layer_norm", "* gamma + beta", "* gamma", VALUES + "test_layer_norm"),
+    Mutant("unembedding", "softmax(W_u @ e)", "torch.sigmoid(W_u @ e)", VALUES + "test_unembedding"),
+    # Notation
+    Mutant("GELU", "A * Phi", 'torch.nn.functional.gelu(A, approximate="tanh")', VALUES + "test_activations"),
+    Mutant("ReLU", "torch.relu(A)", "torch.nn.functional.leaky_relu(A)", VALUES + "test_activations"),
+    Mutant("unidirectional", ".triu()", ".triu(1)", LADDER + "test_unidirectional_has_a_row_for_every_key"),
+    Mutant("bidirectional", "torch.bool)", "torch.bool).triu()", LAWS + "test_causality_by_gradient"),
+    Mutant("softmax", "torch.exp(A - torch.where(top == -math.inf, 0, top))", "torch.exp(A)", VALUES + "test_softmax_does_not_overflow"),
+    Mutant("softmax", "torch.where(total == 0, 1, total)", "total", ERRATA + "test_07_fully_masked_column"),
+    Mutant("tempered", "/ tau)", "* tau)", VALUES + "test_temperature"),
+    Mutant("tempered", "p.argmax()", "p.argmin()", VALUES + "test_temperature"),
+    Mutant("tempered", " - p.log().max()", "", LAWS + "test_low_temperature_tends_to_the_most_likely_token"),
+    Mutant("sample", "torch.multinomial(q, 1, generator=generator)", "q.argmax()", LAWS + "test_sampling_frequencies_match_q"),
+    Mutant("sample", "generator=generator", "generator=None", INFERENCE + "test_sampling_uses_the_generator_and_nothing_else"),
+    Mutant("choose", "< p else b", ">= p else b", TRAINING + "test_masking_frequency_is_p_mask_and_redrawn_every_epoch"),
+    Mutant("append", "[x, x.new_tensor([y])]", "[x.new_tensor([y]), x]", INFERENCE + "test_greedy_continuation_is_the_argmax_of_the_last_column"),
+    # Algorithm 8
+    Mutant("EDTransformer", "Z = Z + MHAttention(", "Z = MHAttention(", ED),
+    Mutant("EDTransformer", "layer.gamma1, layer.beta1", "layer.gamma2, layer.beta2", ED),
+    Mutant("EDTransformer", "ReLU(layer.W_mlp1", "GELU(layer.W_mlp1", ED),
+    Mutant("EDTransformer", "ReLU(layer.W_mlp3", "GELU(layer.W_mlp3", ED),
+    Mutant("EDTransformer", "theta.W_e[:, z[t]]", "theta.W_e[:, z[0]]", ED),
+    Mutant("EDTransformer", "theta.W_e[:, x[t]] + theta.W_p[:, t]", "theta.W_e[:, x[t]]", ED),
+    Mutant("EDTransformer", "MHAttention(X, Z, layer.W_ed, bidirectional(ell_z, ell_x))", "MHAttention(X, X, layer.W_ed, bidirectional(ell_x, ell_x))", ED),
+    Mutant("EDTransformer", "unidirectional(ell_x)", "bidirectional(ell_x, ell_x)", LAWS + "test_the_decoder_is_causal_in_x_and_sees_all_of_z"),
+    Mutant("EDTransformer", "layer.gamma4, layer.beta4", "layer.gamma3, layer.beta3", ED),
+    Mutant("EDTransformer", " + layer.b_mlp4[:, None]", "", ED),
+    # Algorithm 9
+    Mutant("ETransformer", "GELU(theta.W_f @ X + theta.b_f[:, None])", "theta.W_f @ X + theta.b_f[:, None]", E),
+    Mutant("ETransformer", "bidirectional(ell, ell)", "bidirectional(ell, ell).triu()", E),
+    Mutant("ETransformer", " + layer.b_mlp1[:, None]", "", E),
+    Mutant("ETransformer", "theta.gamma, theta.beta, eps", "theta.gamma, theta.beta", E),
+    Mutant("ETransformer", "X = X + layer.W_mlp2", "X = layer.W_mlp2", E),
+    # Algorithm 10
+    Mutant("DTransformer", "X = X + MHAttention", "X = X_tilde + MHAttention", D),
+    Mutant("DTransformer", "layer.gamma2, layer.beta2", "layer.gamma1, layer.beta1", D),
+    Mutant("DTransformer", "layer.W_mlp1 @ X_tilde", "layer.W_mlp1 @ X", D),
+    Mutant("DTransformer", "columns(layer_norm(X[:, t], theta.gamma, theta.beta, eps) for t in range(ell))", "X", D),
+    Mutant("DTransformer", "theta.W_p[:, t]", "theta.W_p[:, t - 1]", D),
+    Mutant("DTransformer", "Mask(ell, l)", "Mask(ell, 0)", VARIANTS + "test_sparse_layers_alternate_with_dense_ones"),
+    Mutant("DTransformer", "  # 9: end", "", MAP + "test_each_numbered_line_is_one_statement_in_order[DTransformer]"),
+    Mutant("DTransformer", "# 6: X ←", "# 6: X̃ ←", MAP + "test_each_numbered_line_is_one_statement_in_order[DTransformer]"),
+    # Algorithms 11–13
+    Mutant("EDTraining", "theta - eta", "theta + eta", TORCH + "test_training"),
+    Mutant("EDTraining", "partial(EDTransformer, z_n, x_n)", "partial(EDTransformer, x_n, x_n)", TORCH + "test_training"),
+    Mutant("EDTraining", ".log().sum()", ".log().mean()", TORCH + "test_training"),
+    Mutant("ETraining", "[x_n[T_tilde], T_tilde]", "[x_n, torch.arange(ell)]", BERT + "test_training"),
+    Mutant("ETraining", "partial(ETransformer, x_tilde)", "partial(ETransformer, x_n)", BERT + "test_training"),
+    Mutant("ETraining", "p_mask if x_n[t] < theta.bos_token else 0.0", "p_mask", ERRATA + "test_12_masking"),
+    Mutant("ETraining", "map(torch.clone, xs)", "xs", TRAINING + "test_training_is_repeatable_and_leaves_its_input_alone"),
+    Mutant("DTraining", "x_n[1:]", "x_n[:-1]", GPT2 + "test_training"),
+    Mutant("DTraining", "-P(theta)[x_n[1:], torch.arange(ell - 1)].log().sum()", "-P(theta)[x_n[1:], torch.arange(ell - 1)].sum()", GPT2 + "test_training"),
+    Mutant("DTraining", "range(N_epochs)", "range(N_epochs - 1)", GPT2 + "test_training"),
+    # Algorithms 14 and 15
+    Mutant("DInference", "P[:, -1]", "P[:, 0]", INFERENCE + "test_greedy_continuation_is_the_argmax_of_the_last_column"),
+    Mutant("DInference", "x[-theta_hat.ell_max :]", "x[: theta_hat.ell_max]", INFERENCE + "test_beyond_ell_max_the_last_ell_max_tokens_count"),
+    Mutant("DInference", "return x[ell:]", "return x", INFERENCE + "test_beyond_ell_max_the_last_ell_max_tokens_count"),
+    Mutant("DInference", "y != stop", "y != 0", INFERENCE + "test_it_may_stop_after_a_token"),
+    Mutant("EDInference", "[theta_hat.bos_token]", "[theta_hat.eos_token]", INFERENCE + "test_seq2seq_prediction_goes_from_bos_to_eos"),
+    Mutant("EDInference", "y = -1", "y = theta_hat.eos_token", INFERENCE + "test_the_cap_holds_where_eos_never_comes"),
+    Mutant("EDInference", "<= ell_gen", "< ell_gen", INFERENCE + "test_the_cap_holds_where_eos_never_comes"),
+    Mutant("EDInference", "y != theta_hat.eos_token", "y != theta_hat.bos_token", INFERENCE + "test_seq2seq_prediction_goes_from_bos_to_eos"),
+    # θ
+    Mutant("Theta", "torch.sub", "torch.add", THETA + "test_arithmetic_is_part_by_part"),
+    Mutant("Theta", "size != expected", "size > 10 * expected", THETA + "test_any_wrong_size_is_found_and_named"),
+    Mutant("TransformerTheta", "self.N_V - 2", "self.N_V - 1", INFERENCE + "test_seq2seq_prediction_goes_from_bos_to_eos"),
+    Mutant("TransformerTheta", "self.N_V - 3", "self.N_V - 4", TRAINING + "test_only_the_masked_tokens_are_trained_and_the_special_ones_never"),
+    # Variants
+    Mutant("RMSnorm", "(e**2).sum()", "((e - e.mean()) ** 2).sum()", VARIANTS + "test_rmsnorm_is_torchs"),
+    Mutant("paper_sinusoids", "torch.arange(1, ell_max + 1", "torch.arange(0, ell_max", VARIANTS + "test_the_papers_sinusoids"),
+    Mutant("relative_sinusoids", "(_pairs(d_r) - 1)", "_pairs(d_r)", VARIANTS + "test_vaswanis_sinusoids"),
+    Mutant("RelativeAttention", "torch.arange(X.shape[1]) - torch.arange(Z.shape[1])[:, None]", "torch.arange(Z.shape[1])[:, None] - torch.arange(X.shape[1])", "parity/test_xlnet.py"),
+    Mutant("RelativeAttention", "(Q + W_qkv.u[:, None])", "(Q + W_qkv.w[:, None])", "parity/test_xlnet.py"),
+    Mutant("banded", "triu(w)", "triu(w + 1)", VARIANTS + "test_a_band_is_w_wide"),
+    Mutant("sparse", "l % 2 == 0", "l % 2 == 1", VARIANTS + "test_sparse_layers_alternate_with_dense_ones"),
+    Mutant("tied", "W_u=theta.W_e.T", "W_u=theta.W_u", VARIANTS + "test_tied_weights"),
+    Mutant("EClassifier", "X[:, 0]", "X[:, -1]", VARIANTS + "test_the_classifier_is_algorithm_9_up_to_its_last_line"),
+    Mutant("ECTraining", "-p(theta)[c_n].log()", "-p(theta)[c_n]", BERT + "test_classifier_training"),
+    Mutant("ECInference", "argmax()", "argmin()", TRAINING + "test_classifier_learns_its_classes"),
+    # Domains
+    Mutant("tokens", "ids >= theta.N_V", "ids > theta.N_V", DOMAINS + "test_refused"),
+    Mutant("tokens", "len(ids) > (longest", "len(ids) >= (longest", GPT2 + "test_probabilities[11]"),
+    Mutant("mask", "Mask.shape != shape", "Mask.numel() != shape[0] * shape[1]", DOMAINS + "test_refused"),
+    Mutant("mask", ".tril()", ".triu()", LAWS + "test_causality_by_gradient"),
+    Mutant("temperature", "tau >= 0", "tau >= -1", DOMAINS + "test_refused"),
+    Mutant("probability", "0 < p < 1", "0 <= p <= 1", DOMAINS + "test_refused"),
+    Mutant("real", "not part.isfinite().all()", "part.isinf().any()", DOMAINS + "test_refused"),
+]  # fmt: skip
+
+
+def test_every_mutant_is_killed(record_property: pytest.FixtureRequest) -> None:
+    assert len(MUTANTS) == len({str(mutant) for mutant in MUTANTS}) >= 40
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutation"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads(done.stdout)
+    assert outcomes.pop("control") == "survived", "the tests must pass on the package as it is"
+    alive = {mutant: outcome for mutant, outcome in outcomes.items() if outcome != "killed"}
+    record_property("summary", f"mutants: {len(outcomes) - len(alive)} killed / {len(MUTANTS)}")
+    assert len(outcomes) == len(MUTANTS)
+    assert not alive, "\n".join(f"{mutant}\n    {outcome}" for mutant, outcome in alive.items())
