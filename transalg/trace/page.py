@@ -10,7 +10,7 @@ from transalg.trace.record import Trace
 from transalg.trace.source import Algorithm
 
 MARK = re.compile(
-    r"(?<![A-Za-z])(?P<base>[^\W\d_]\u0303?\u0302?|Σ|[)}])(?P<marks>(?:[_^](?:\{(?:[^{}]|\{[^{}]*\})*\}|e/d|\w+))+)"
+    r"(?<![A-Za-z])(?P<base>argmax|[^\W\d_]\u0303?\u0302?|Σ|[)}])(?P<marks>(?:[_^](?:\{(?:[^{}]|\{[^{}]*\})*\}|e/d|\w+))+)"
 )
 
 

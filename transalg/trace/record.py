@@ -180,6 +180,19 @@ class Recorder:
             raw = raw(frame.f_locals["theta"])
             sys.settrace(tracing)
         step.value = _copy(raw)
+        grown = frame.f_locals.get("x_hat", frame.f_locals.get("x"))
+        if (
+            line.targets == ("P",)
+            and step.dims
+            and isinstance(step.value, Tensor)
+            and isinstance(grown, Tensor)
+            and self.vocabulary
+        ):
+            # Algorithms 14 and 15 lengthen their sequence: a column of P for every token it has now
+            step.axes = step.axes | {step.dims[-1]: self._written(grown[-step.value.shape[-1] :])}
+
+    def _written(self, tokens: Tensor) -> list[str]:
+        return [self.vocabulary[i] for i in _copy(tokens)]
 
     def _axes(self, frame: FrameType) -> Axes:
         """What stands along the dimensions of a call: its own tokens, or those of the sequences its caller passed on."""
@@ -187,8 +200,7 @@ class Recorder:
         axes: Axes = {"N_V": self.vocabulary} if self.vocabulary else {}
         for tokens, symbols in (("x", ("ℓ", "ℓ_x")), ("z", ("ℓ_z",))):
             if isinstance(names.get(tokens), Tensor) and self.vocabulary:
-                written = [self.vocabulary[i] for i in _copy(names[tokens])]
-                axes |= dict.fromkeys(symbols, written)
+                axes |= dict.fromkeys(symbols, self._written(names[tokens]))
         if not self.calls:
             return axes | self.axes
         caller = self.calls[-1]

@@ -55,10 +55,10 @@ def _show_step(step: Step, console: Console) -> None:
             else f"   {step.symbol} = {step.value}",
             "magenta",
         )
-        console.print(Padding(row, (0, 0, 0, margin)))
+        console.print(Padding(row, (0, 0, 0, margin), expand=False))
         return
-    console.print(Padding(row, (0, 0, 0, margin)))
-    console.print(Padding(_result(step, console.width - indent - 2), (0, 0, 0, indent + 2)))
+    console.print(Padding(row, (0, 0, 0, margin), expand=False))
+    console.print(Padding(_result(step, console.width - indent - 2), (0, 0, 0, indent + 2), expand=False))
 
 
 def _result(step: Step, width: int) -> Text:

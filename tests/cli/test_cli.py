@@ -1,0 +1,175 @@
+"""The command line as a person meets it: what it prints, and how it says no."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from safetensors.torch import load_file, save_file
+
+from transalg.cli import main
+from transalg.formal import DTheta, DTransformer
+
+
+@pytest.fixture
+def transalg(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run a command in this process: (exit status, standard output, standard error)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["transalg", *arguments])
+        monkeypatch.setenv("COLUMNS", "80")
+        status = 0
+        try:
+            main()
+        except SystemExit as stop:
+            status = stop.code or 0
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def test_algorithm_lists_the_fifteen(transalg) -> None:
+    status, out, _ = transalg("algorithm")
+    assert status == 0
+    listed = re.findall(r"^ +(\d+)  (\w+) ", out, re.M)
+    assert [int(number) for number, _ in listed] == list(range(1, 16))
+    assert listed[9][1] == "DTransformer" and "P ← DTransformer(x | θ)" in out
+    assert max(map(cell_len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("which", ["10", "DTransformer", "dtransformer"])
+def test_algorithm_prints_its_source_with_the_papers_numbers(transalg, which: str) -> None:
+    status, out, _ = transalg("algorithm", which)
+    assert status == 0
+    assert [int(n) for n in re.findall(r"^ ?(\d+) ", out, re.M)] == list(range(1, 12))
+    assert "Mask(ell, l)" in out and "X ← X + MHAttention(X̃ | 𝒲_l, Mask[t,t′]=⟦t ≤ t′⟧)" in out
+    assert max(map(cell_len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("number", range(1, 16))
+def test_trace_shows_every_algorithm(transalg, number: int) -> None:
+    status, out, err = transalg("trace", str(number), "--text", "hello", "--depth", "1")
+    assert status == 0, err
+    assert out.startswith(f"Algorithm {number}  ")
+    assert max(map(cell_len, out.splitlines())) <= 80
+
+
+def test_trace_shows_shapes_in_symbols_and_numbers(transalg) -> None:
+    _, out, _ = transalg("trace", "10", "--text", "my text")
+    assert "X ∈ ℝ^{d_e×ℓ} = 16×9" in out
+    assert out.count("  4 for l = 1, 2, …, L do") == 2
+    assert re.search(r"^ 11 return P = softmax\(W_u X\)", out, re.M)
+
+
+def test_trace_narrows(transalg) -> None:
+    _, out, _ = transalg(
+        "trace", "10", "--text", "my text", "--layer", "2", "--lines", "5-6,11", "--depth", "2"
+    )
+    assert re.findall(r"^ +(\d+) (?!.*∈ ℝ).*(?:X̃\[:,t\] ←|X ← X|return P)", out, re.M) == ["5", "6", "11"]
+    assert "Algorithm 4 Attention  h = 2" in out
+
+
+def test_trace_as_json(transalg) -> None:
+    status, out, _ = transalg("trace", "10", "--text", "hi", "--json")
+    data = json.loads(out)
+    assert status == 0 and data["steps"][-1]["symbol"] == "P"
+    assert data["steps"][-1]["shape"] == [len(data["vocabulary"]), 4]
+
+
+def test_trace_on_a_given_theta(transalg, tmp_path: Path) -> None:
+    """θ saved by one trace and given to another is the same θ, and the formal algorithm agrees."""
+    file = str(tmp_path / "theta.safetensors")
+    _, first, _ = transalg("trace", "10", "--text", "hello", "--seed", "5", "--save-theta", file, "--json")
+    _, again, _ = transalg("trace", "10", "--text", "hello", "--theta", file, "--json")
+    assert json.loads(first)["steps"] == json.loads(again)["steps"]
+    theta = DTheta.from_named(load_file(file))
+    _, out, _ = transalg("trace", "10", "--tokens", "5 0 1", "--theta", file, "--json")
+    P = json.loads(out)["steps"][-1]["value"]
+    assert P[2][1] == pytest.approx(float(DTransformer([5, 0, 1], theta)[2, 1]), rel=1e-4)
+
+
+def test_trace_writes_a_page(transalg, tmp_path: Path) -> None:
+    file = tmp_path / "trace.html"
+    status, out, _ = transalg("trace", "12", "--text", "hello", "--html", str(file))
+    assert status == 0 and str(file) in out.replace("\n", "")
+    assert "ETraining" in file.read_text(encoding="utf-8")
+
+
+def test_sampling_options_reach_the_algorithm(transalg) -> None:
+    _, out, _ = transalg("trace", "14", "--text", "ab", "--ell-gen", "3", "--tau", "0", "--json")
+    tokens = [step["value"] for step in json.loads(out)["steps"] if step["line"] == 5]
+    assert len(tokens) == 3
+    _, again, _ = transalg("trace", "14", "--text", "ab", "--ell-gen", "3", "--tau", "0", "--json")
+    assert again == out
+
+
+REFUSED = {
+    "there is no algorithm '99'": ("algorithm", "99"),
+    "there is no algorithm 'nope'": ("trace", "nope"),
+    "RMSnorm is no algorithm of the paper": ("trace", "RMSnorm"),
+    "nowhere.safetensors: expected a safetensors file of θ": (
+        "trace",
+        "10",
+        "--theta",
+        "nowhere.safetensors",
+    ),
+    "--lines: expected whole numbers": ("trace", "10", "--lines", "a-b"),
+    "--lines: expected lines of Algorithm 10, 1 to 11, got 12": ("trace", "10", "--lines", "12"),
+    "--depth: expected 0 or more, got -1": ("trace", "10", "--depth", "-1"),
+    "--layer 7 and --lines 6 leave no line": ("trace", "10", "--layer", "7", "--lines", "6"),
+    "--tokens: expected whole numbers": ("trace", "10", "--tokens", "1 x"),
+    "x: expected at least one token": ("trace", "10", "--tokens", ""),
+    "H: expected a divisor of d_e = 16": ("trace", "10", "--H", "3"),
+    "d_e: expected a positive integer, got 0": ("trace", "10", "--d-e", "0"),
+    "tau: expected a number in [0, ∞], got -1.0": ("trace", "14", "--tau", "-1"),
+    "p_mask: expected a number in (0, 1), got 2.0": ("trace", "12", "--p-mask", "2"),
+    "the folder no/such does not exist": ("trace", "10", "--html", "no/such/trace.html"),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_mistake_gets_a_line_and_status_2(transalg, message: str) -> None:
+    status, out, err = transalg(*REFUSED[message])
+    assert status == 2 and out == ""
+    assert message in err.replace("\n", " ") and "Traceback" not in err
+    assert err.startswith("transalg: ")
+
+
+def test_a_theta_that_does_not_fit_is_named(transalg, tmp_path: Path) -> None:
+    damaged, other, small = (tmp_path / f"{name}.safetensors" for name in ("damaged", "other", "small"))
+    damaged.write_bytes(b"not a tensor in sight")
+    theta = DTheta.init(N_V=5, ell_max=7, L=1, H=1, d_e=2, d_mlp=3)
+    save_file({"W_e": theta.W_e.contiguous()}, other)
+    save_file({name: part.contiguous() for name, part in theta.named().items()}, small)
+    for file, message in (
+        (damaged, "expected a safetensors file of θ"),
+        (other, "expected W_p among the parts of a DTheta"),
+        (small, "the text has 3 different characters"),
+    ):
+        status, _, err = transalg("trace", "10", "--text", "abc", "--theta", str(file))
+        assert status == 2 and message in err.replace("\n", " ") and file.name in err
+
+
+def test_nothing_is_written_when_it_fails(transalg, tmp_path: Path) -> None:
+    page, theta = tmp_path / "page.html", tmp_path / "theta.safetensors"
+    transalg("trace", "14", "--tau", "-1", "--html", str(page), "--save-theta", str(theta))
+    assert not page.exists() and not theta.exists()
+
+
+def test_bad_options_are_refused_by_the_parser() -> None:
+    for arguments in (["trace"], ["nope"], ["trace", "10", "--nope"], ["trace", "10", "--seed", "x"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "transalg", *arguments], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_version() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "transalg", "--version"], capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"transalg \d+\.\d+\.\d+\n", done.stdout)

@@ -1,0 +1,40 @@
+"""What the README shows runs, and what it counts is so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_mutants import MUTANTS
+from transalg.formal import DTheta, DTransformer
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_code_runs_and_gives_what_is_said() -> None:
+    _, first, second = re.findall(r"```python\n(.*?)```", README, re.S)
+    names: dict = {}
+    exec(first + second, names)
+    assert names["P"].shape == (11, 7)
+    assert names["y"].tolist() == [1, 4, 1, 5, 10]
+
+
+def test_the_excerpt_is_the_source() -> None:
+    excerpt = re.search(r"```python\n(.*?)```", README, re.S)[1]
+    source = re.sub(r" +", " ", (ROOT / "transalg/formal/architectures.py").read_text(encoding="utf-8"))
+    for line in excerpt.strip().splitlines():
+        statement, _, math = re.sub(r" +", " ", line).partition(" # ")
+        assert re.search(re.escape(statement.strip()) + r" # " + re.escape(math), source)
+
+
+def test_the_numbers_are_so() -> None:
+    assert f"none of {len(MUTANTS)} one-place changes" in README
+    assert "all 112 of them" in README  # counted by test_paper_map.py
+
+
+def test_the_message_shown_is_the_real_one() -> None:
+    theta = DTheta.init(N_V=11, ell_max=12, L=1, H=2, d_e=16, d_mlp=32)
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011
+        DTransformer([1] * 13, theta)
+    assert f"`{refusal.value}`" in README

@@ -1,0 +1,206 @@
+"""A trace is what the running code did: every line, its value, its shape."""
+
+import re
+import sys
+from math import prod
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import transalg
+from tests.strategies import rng
+from transalg.formal import DTheta, DTransformer, ETheta, ETraining
+from transalg.formal.notation import softmax
+from transalg.formal.variants import RelativeMHAttention, RMSnorm, relative
+from transalg.trace.example import example
+from transalg.trace.record import Trace, run
+from transalg.trace.setting import Settings, Sizes
+from transalg.trace.source import algorithms, find
+
+D = {"N_V": 11, "ell_max": 7, "H": 3, "d_e": 5, "d_mlp": 13, "d_attn": 2, "d_mid": 17}
+theta = DTheta.init(**D, L=3, generator=rng(0))
+x = [9, 1, 2, 3, 10]
+
+
+def numbers(trace: Trace, depth: int = 0) -> list[int]:
+    return [step.line.number for step in trace.steps if step.depth == depth]
+
+
+def test_every_line_of_algorithm_10_in_order() -> None:
+    assert numbers(run(DTransformer, x, theta)) == [1, 2, 3, *[4, 5, 6, 7, 8] * 3, 10, 11]
+
+
+def test_the_values_are_those_of_the_run() -> None:
+    trace = run(DTransformer, x, theta)
+    values = [step.value for step in trace.steps]
+    assert values[0] == 5
+    assert_close(torch.stack(values[1], dim=1), theta.W_e[:, x] + theta.W_p[:, :5])
+    assert_close(values[2], torch.stack(values[1], dim=1))
+    assert values[3] == 1 and trace.steps[3].symbol == "l"
+    assert_close(values[-1], softmax(theta.W_u @ values[-2]))
+    assert_close(values[-1], DTransformer(x, theta))
+    assert trace.result.equal(values[-1])
+
+
+def test_values_are_as_they_were_then() -> None:
+    """x̃ changes in place, one token at a time; each step shows it as it was."""
+    theta = ETheta.init(**D, L=1, d_f=19, generator=rng(0))
+    trace = run(ETraining, [[9, 1, 2, 3, 10]], theta, 1, 0.1, 1 - 1e-12, rng(0))
+    assert [step.value.tolist() for step in trace.steps if step.line.number == 5] == [
+        [9, 1, 2, 3, 10], [9, 8, 2, 3, 10], [9, 8, 8, 3, 10], [9, 8, 8, 8, 10], [9, 8, 8, 8, 10],
+    ]  # fmt: skip
+    loss = next(step.value for step in trace.steps if step.line.number == 9)
+    P = next(step.value for step in trace.steps if step.line.number == 8)
+    assert_close(loss, -(P[1, 1] * P[2, 2] * P[3, 3]).log())
+
+
+def test_loops_and_calls_are_counted() -> None:
+    trace = run(DTransformer, x, theta, depth=2)
+    assert [step.passes for step in trace.steps if step.depth == 0 and step.line.number == 6] == [
+        {"l": 1},
+        {"l": 2},
+        {"l": 3},
+    ]
+    heads = [
+        step.passes["h"]
+        for step in trace.steps
+        if step.algorithm.name == "Attention" and step.line.number == 1
+    ]
+    assert heads == [1, 2, 3] * 3
+    norms = [
+        step.passes["t"]
+        for step in trace.steps
+        if step.algorithm.name == "layer_norm" and step.line.number == 1
+    ]
+    assert norms == [1, 2, 3, 4, 5] * 7
+    assert max(step.depth for step in trace.steps) == 2
+    assert numbers(trace) == numbers(run(DTransformer, x, theta))
+
+
+def test_narrowing() -> None:
+    trace = run(DTransformer, x, theta, depth=1)
+    assert numbers(trace.narrow(layer=2)) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11]
+    assert {
+        step.passes["l"] for step in trace.narrow(layer=2).steps if step.depth == 0 and "l" in step.passes
+    } == {2}
+    only = trace.narrow(layer=2, lines={6})
+    assert numbers(only) == [6] and numbers(only, depth=1) == [1, 2, 3]
+
+
+def test_a_variant_is_traced_like_the_rest() -> None:
+    trace = run(
+        DTransformer,
+        x,
+        relative(theta, 4, rng(0)),
+        depth=2,
+        layer_norm=RMSnorm,
+        MHAttention=RelativeMHAttention,
+    )
+    assert {step.algorithm.name for step in trace.steps} == {
+        "DTransformer",
+        "RMSnorm",
+        "RelativeMHAttention",
+        "RelativeAttention",
+    }
+    assert next(step for step in trace.steps if step.symbol == "R").dims == ("d_attn", "ℓ_z", "ℓ_x")
+
+
+def size_of(dim: str, known: dict[str, int]) -> int | None:
+    """A dimension in numbers: d_e, H·d_mid, or None where it is no symbol."""
+    factors = dim.split("·")
+    return prod(known[factor] for factor in factors) if all(factor in known for factor in factors) else None
+
+
+@pytest.mark.parametrize("number", range(1, 16))
+def test_declared_shapes_are_the_actual_ones(number: int) -> None:
+    """In every call a symbol has one size, and θ's symbols have θ's; ⟦…⟧ in the source is no mere comment."""
+    sizes = Sizes(L=2, H=3, d_e=15, d_mlp=17, d_f=19)
+    trace = example(find(str(number)), "abcdefghi", "aabbc", sizes=sizes, settings=Settings(ell_gen=2)).trace(
+        depth=3
+    )
+    checked = 0
+    calls: dict[int, dict[str, int]] = {}
+    for step in trace.steps:
+        known = calls.setdefault(step.call, {})
+        if step.depth == 0 or step.algorithm.name.endswith("Transformer"):
+            known |= {symbol: size for symbol, size in trace.sizes.items() if symbol not in known}
+        if step.dims is None:
+            continue
+        assert step.shape is not None and len(step.dims) == len(step.shape), (
+            f"{step.line.math}: {step.dims} but {step.shape}"
+        )
+        for dim, size in zip(step.dims, step.shape, strict=True):
+            if dim == "d_f" and step.algorithm.name == "ETransformer":
+                assert size == 19
+            if re.fullmatch(r"[\wℓ]+", dim):
+                assert known.setdefault(dim, size) == size, (
+                    f"{step.algorithm.name} {step.line.number}: {dim} is {known[dim]} and {size}"
+                )
+            elif (expected := size_of(dim, known)) is not None:
+                assert size == expected
+            checked += 1
+    assert checked or number in (1, 2) or trace.steps
+    matrices = [step for step in trace.steps if step.shape and len(step.shape) == 2]
+    assert all(step.dims for step in matrices), "every matrix has its shape declared"
+
+
+@pytest.mark.parametrize("number", range(1, 16))
+def test_the_result_is_the_untraced_one(number: int) -> None:
+    of = example(find(str(number)), "hello", seed=3)
+    traced = of.trace(depth=2).result
+    of = example(find(str(number)), "hello", seed=3)
+    plain = of.function(*of.args, **of.kwargs)
+    same = (
+        all(a.equal(b) for a, b in zip(traced.named().values(), plain.named().values(), strict=True))
+        if hasattr(plain, "named")
+        else plain.equal(traced)
+    )
+    assert same
+
+
+def test_tokens_stand_along_the_axes() -> None:
+    trace = example(find("8"), "xyz", "ab").trace(depth=2)
+    z, x = ["bos", "a", "b", "eos"], ["bos", "x", "y", "z", "eos"]
+
+    def axes(line: int, symbol: str) -> list[list[str]]:
+        start = next(i for i, step in enumerate(trace.steps) if step.depth == 0 and step.line.number == line)
+        step = next(step for step in trace.steps[start + 1 :] if step.symbol == symbol)
+        return [list(step.axes[dim]) for dim in step.dims or ()]
+
+    assert axes(5, "S") == [z, z]
+    assert axes(14, "S") == [x, x]
+    assert axes(16, "S") == [z, x]
+    assert list(trace.steps[-1].axes["N_V"]) == ["a", "b", "x", "y", "z", "mask", "bos", "eos"]
+
+
+def test_tracing_stops_when_it_ends_even_by_an_error() -> None:
+    before = sys.gettrace()
+    run(DTransformer, x, theta)
+    assert sys.gettrace() is before
+    with pytest.raises(ValueError, match="token IDs"):
+        run(DTransformer, [99], theta)
+    assert sys.gettrace() is before
+
+
+def test_the_algorithms_contain_no_tracing_code() -> None:
+    for path in (Path(transalg.__file__).parent / "formal").glob("*.py"):
+        assert not re.search(
+            r"\b(trace|settrace|record|print|log_step)\b", path.read_text(encoding="utf-8")
+        ), path
+
+
+def test_every_algorithm_has_an_example() -> None:
+    for algorithm in algorithms():
+        if algorithm.number is None:
+            with pytest.raises(ValueError, match=f"{algorithm.name} is no algorithm of the paper"):
+                example(algorithm, "hello")
+
+
+def test_the_columns_of_a_growing_P_carry_the_tokens_so_far() -> None:
+    trace = example(find("14"), "ab", settings=Settings(ell_gen=3)).trace()
+    P = [step for step in trace.steps if step.line.number == 3]
+    y = [trace.vocabulary[i] for i in trace.result]
+    for i, step in enumerate(P):
+        assert step.dims and list(step.axes[step.dims[-1]]) == ["bos", "a", "b", *y[:i]]
