@@ -5,6 +5,7 @@ imports the changed package and runs its one test.  `python -m tests.mutation` p
 """
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -86,14 +87,40 @@ def run(mutant: Mutant, log: Path) -> int:
         return int(pytest.main([*options, *(str(ROOT / "tests" / test) for test in mutant.tests.split())]))
 
 
-def run_all(mutants: list[Mutant]) -> dict[str, str]:
-    """Every mutant's outcome, a few at a time; and under "control" that of all their tests on the package as it is."""
-    import hypothesis  # noqa: F401
+def _import_what_is_slow() -> None:
+    """All that the tests import but the package itself, and what the run-time checker imports when it is first used."""
+    import hypothesis.strategies  # noqa: F401
+    import pytest
     import torch
+    from beartype import beartype
+    from jaxtyping import Float, jaxtyped
     from transformers.models.bert import modeling_bert  # noqa: F401
     from transformers.models.gpt2 import modeling_gpt2  # noqa: F401
 
     torch.set_num_threads(1)  # threads do not survive a fork
+
+    @jaxtyped(typechecker=beartype)
+    def double(x: Float[torch.Tensor, "n"]) -> Float[torch.Tensor, "n"]:
+        return 2 * x
+
+    double(torch.ones(3))
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main(
+            [
+                "--co",
+                "-q",
+                "--assert=plain",
+                "-p",
+                "no:cacheprovider",
+                "--noconftest",
+                str(ROOT / "tests" / "mutation.py"),
+            ]
+        )  # its plugins
+
+
+def run_all(mutants: list[Mutant]) -> dict[str, str]:
+    """Every mutant's outcome, a few at a time; and under "control" that of all their tests on the package as it is."""
+    _import_what_is_slow()
     outcomes: dict[str, str] = {}
     running: dict[int, tuple[Mutant, Path]] = {}
     nothing = mutants[0].where

@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -30,7 +31,7 @@ from transalg.formal import (
     unembedding,
     unidirectional,
 )
-from transalg.formal.variants import ECInference, EClassifier, ECTheta, ECTraining
+from transalg.formal.variants import ECInference, EClassifier, ECTheta, ECTraining, relative, sparse
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 MASK, BOS, EOS = 8, 9, 10
@@ -77,7 +78,7 @@ REFUSED = {
     "theta: expected finite numbers in theta.W_u, got ±∞": lambda: EDTransformer([1], [1], nans(edtheta, "W_u", inf)),
     "W: expected finite numbers in W.b_o, got NaN": lambda: MHAttention(X, Z, nans(W, "b_o"), bidirectional(4, 3)),
     "W_e: expected finite numbers in W_e, got NaN": lambda: token_embedding(0, E * nan),
-    "theta: expected one dtype and device, torch.float64 on cpu as in W_e, got torch.float32 on cpu in W_p": lambda: DTransformer([1], replace(theta, W_p=theta.W_p.float())),
+    "theta: expected one dtype and device, torch.float64 on cpu as in theta.W_e, got torch.float32 on cpu in theta.W_p": lambda: DTransformer([1], replace(theta, W_p=theta.W_p.float())),
     "theta: expected d_e = 6 in W_u": lambda: DTransformer([1], replace(theta, W_u=theta.W_u[:, :5])),
     "theta: expected H = 2 in layers.1.W.W_q": lambda: replace(theta, layers=(theta.layers[0], DTheta.init(**(D | {"H": 1}), L=1).layers[0])),
     "gamma: expected d_e = 6 in ℝ^{d_e}, got 5": lambda: layer_norm(e, normal(0, 5), e),
@@ -95,7 +96,7 @@ REFUSED = {
     "Mask: expected booleans in {0,1}^{ℓ_z×ℓ_x} = 4×3, a row for every key, got 4×4": lambda: MHAttention(X, Z, W, bidirectional(4, 4)),
     "Mask: expected booleans in {0,1}^{ℓ_z×ℓ_x} = 4×3, a row for every key, got torch.float64": lambda: Attention(X, Z, W_qkv, normal(0, 4, 3)),
     "Mask: expected booleans in {0,1}^{ℓ_z×ℓ_x} = 4×3, a row for every key, got NoneType": lambda: Attention(X, Z, W_qkv, None),
-    "Mask: expected a row for every key, so that ⟦t_z ≤ t_x⟧ is upper triangular, got its transpose": lambda: Attention(X, Z[:, :3], W_qkv, unidirectional(3).T),
+    "Mask: expected a row for every key, so that ⟦t_z ≤ t_x⟧ is upper triangular, got its transpose": lambda: Attention(X, X, random_attention(0, d_attn=2, d_x=6, d_z=6, d_out=7), unidirectional(3).T),
     # numbers outside their range
     "tau: expected a number in [0, ∞], got -0.1": lambda: DInference([1], theta, 1, -0.1),
     "tau: expected a number in [0, ∞], got nan": lambda: EDInference([1], edtheta, nan),
@@ -112,8 +113,8 @@ REFUSED = {
     "ell_gen: expected at most ℓ_max = 7, got 8": lambda: EDInference([1], edtheta, 1.0, ell_gen=8),
     "eps: expected a number in [0, ∞), got -1e-05": lambda: DTransformer([1], theta, eps=-1e-5),
     # data that does not fit the objective
-    "x_2: expected bos_token = 9 first, for P̂(x[1]) is never trained, got 3": lambda: DTraining([[BOS, 1], [3, 1]], theta, 1, 0.1),
-    "x_1: expected bos_token = 9 first, for P̂(x[1]) is never trained, got 1": lambda: EDTraining([[1]], [[1]], edtheta, 1, 0.1),
+    "x_2: expected bos_token = 9 first, got 3": lambda: DTraining([[BOS, 1], [3, 1]], theta, 1, 0.1),
+    "x_1: expected bos_token = 9 first, got 1": lambda: EDTraining([[1]], [[1]], edtheta, 1, 0.1),
     "x_1: expected no mask_token = 8 in the data, got one at index 2": lambda: ETraining([[BOS, 1, MASK]], etheta, 1, 0.1, 0.5),
     "xs: expected N_data = 2 of them, got 1": lambda: EDTraining([[1], [2]], [[BOS]], edtheta, 1, 0.1),
     # the classifier
@@ -121,6 +122,33 @@ REFUSED = {
     "cs: expected N_data = 1 of them, got 2": lambda: ECTraining([[BOS]], [0, 1], ctheta, 1, 0.1),
     "theta: expected a ECTheta, got ETheta": lambda: EClassifier([BOS], etheta),
     "x: expected at least one token": lambda: ECInference([], ctheta),
+    "x: expected bos_token = 9 first, got 1": lambda: EClassifier([1], ctheta),
+    # what is no sequence, no data set, no number
+    "x: expected a sequence of token IDs, whole numbers, got None": lambda: DTransformer(None, theta),
+    "x: expected a sequence of token IDs, whole numbers, got 'abc'": lambda: DTransformer("abc", theta),
+    "x: expected a sequence of token IDs, whole numbers, got [1, None]": lambda: DTransformer([1, None], theta),
+    "x: expected a sequence of token IDs, whole numbers, got [[1], [2, 3]]": lambda: DTransformer([[1], [2, 3]], theta),
+    "x: expected a sequence of token IDs, whole numbers, got torch.int64 of shape ()": lambda: DInference(3, theta, 1, 1.0),
+    "x: expected a sequence of token IDs, whole numbers, got [9223372036854775808]": lambda: DTransformer([2**63], theta),
+    "xs: expected a list, one for each n ∈ [N_data], got None": lambda: DTraining(None, theta, 1, 0.1),
+    "zs: expected a list, one for each n ∈ [N_data], got 3": lambda: EDTraining(3, [[BOS]], edtheta, 1, 0.1),
+    "xs: expected a list, one for each n ∈ [N_data], got ''": lambda: DTraining("", theta, 1, 0.1),
+    "eta: expected a number in (0, ∞), got 1000000000": lambda: DTraining([[BOS]], theta, 1, 10**400),
+    "eta: expected a number in (0, ∞), got None": lambda: DTraining([[BOS]], theta, 1, None),
+    "theta: expected a DTheta, got NoneType": lambda: DTransformer([1], None),
+    "theta: expected layers to be a tuple of Layer, got list": lambda: replace(theta, layers=list(theta.layers)),
+    "theta: expected layers to be a tuple of Layer, got a tuple of DecoderLayer": lambda: replace(theta, layers=edtheta.dec),
+    "theta: expected W to be a MHAttentionTheta, got NoneType": lambda: replace(theta.layers[0], W=None),
+    "theta: expected W_e ∈ ℝ^{d_e×N_V}, got NoneType": lambda: replace(theta, W_e=None),
+    "theta: expected d_f of at least 1 in W_f, got 0": lambda: replace(etheta, W_f=etheta.W_f[:0], b_f=etheta.b_f[:0]),
+    "dtype: expected real numbers, got torch.int64": lambda: DTheta.init(**D, L=1, dtype=torch.int64),
+    "X: expected one dtype and device, torch.float64 on cpu as in W_qkv.W_q, got torch.float32 on cpu in X": lambda: Attention(X.float(), Z, W_qkv, bidirectional(4, 3)),
+    "gamma: expected one dtype and device, torch.float64 on cpu as in e, got torch.float32 on cpu in gamma": lambda: layer_norm(e, e.float(), e),
+    "E: expected T of at least 1 in ℝ^{d_z×T}, got 0": lambda: single_query_attention(e, E[:5, :0], W_qkv),
+    "Mask: expected a function of ℓ and l that gives the Mask of layer l, such as unidirectional, got Tensor": lambda: DTransformer([1], theta, Mask=unidirectional(1)),
+    "W: expected a MHAttentionTheta, got RelativeMHAttentionTheta": lambda: DTransformer([1], relative(theta, 4)),
+    "d_r: expected an even number": lambda: relative(theta, 3),
+    "w: expected a width of at least 1, got 0": lambda: sparse(0),
 }  # fmt: skip
 
 
@@ -135,9 +163,18 @@ def test_refused(message: str) -> None:
 def test_what_is_accepted() -> None:
     """Lists, tuples and tensors of any whole type; both limits of τ; no epoch, no token to generate; a Mask of one token."""
     P = DTransformer([1, 2], theta)
-    for x in ((1, 2), torch.tensor([1, 2], dtype=torch.int32), torch.tensor([1, 2])):
+    for x in (
+        (1, 2),
+        torch.tensor([1, 2], dtype=torch.int32),
+        torch.tensor([1, 2]),
+        np.array([1, 2], dtype=np.uint16),
+        torch.tensor([1, 2], dtype=torch.uint16),
+    ):
         assert DTransformer(x, theta).equal(P)
     assert DInference([1], theta, 0, 0).tolist() == []
+    assert DInference([1], theta, np.int64(2), np.float32(0)).shape == (2,)
+    square = Attention(X, Z[:, :3], W_qkv, unidirectional(3).T)  # cross-attention may have any Mask
+    assert square.shape == (7, 3)
     assert DInference([1], theta, 2, inf).shape == (2,)
     assert DTraining([[BOS, 1]], theta, 0, 1).W_u.equal(theta.W_u)
     assert MHAttention(X[:, :1], Z[:, :1], W, unidirectional(1).T).shape == (7, 1)

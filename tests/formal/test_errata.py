@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from functools import partial
 from math import cos, exp, inf, isnan, sin
 from pathlib import Path
 
@@ -34,8 +33,7 @@ from transalg.formal.notation import softmax, tempered
 from transalg.formal.variants import (
     EClassifier,
     ECTheta,
-    RelativeMHAttention,
-    RMSnorm,
+    Gopher,
     paper_sinusoids,
     relative,
     sinusoids,
@@ -170,8 +168,9 @@ def test_10_seq2seq_inference_halts() -> None:
 
 def test_11_first_token_is_bos() -> None:
     """No step of the literal algorithm changes what the model says before x[1]: there is no column for it."""
-    P = DTransformer([3, 1], theta)
-    assert P.shape[1] == 2  # P̂(x[2] | x[1]) and P̂(x[3] | x[1:2])
+    x = [3, 1]
+    assert DTransformer(x, theta).shape[1] == 2  # P̂(x[2] | x[1]) and P̂(x[3] | x[1:2]), no P̂(x[1])
+    assert 3 not in x[1:] and 3 in [BOS, *x][1:]  # the tokens that line 5 sums over, without bos and with it
     with pytest.raises(ValueError, match="x_1: expected bos_token = 9 first"):
         DTraining([[3, 1]], theta, 1, 0.1)
     with pytest.raises(ValueError, match="x_1: expected bos_token = 9 first"):
@@ -184,6 +183,10 @@ def test_12_masking() -> None:
     assert all(a.equal(b) for a, b in zip(same.named().values(), etheta.named().values(), strict=True))
     only_special = ETraining([[BOS, EOS]], etheta, 1, 0.1, 1 - 1e-12, rng(0))  # to the letter, both would be
     assert only_special.W_u.equal(etheta.W_u)
+    x = torch.tensor([BOS, MASK, 1, EOS])
+    literal = torch.where(torch.rand(4, generator=rng(0)) < 1, MASK, x)  # line 5 with p_mask near 1
+    assert literal[0] == MASK and literal[3] == MASK
+    assert (x == MASK).nonzero().tolist() == [[1]]  # line 7 where line 5 has masked nothing
     with pytest.raises(ValueError, match="x_1: expected no mask_token = 8 in the data"):
         ETraining([[BOS, MASK]], etheta, 1, 0.1, 0.5)
 
@@ -249,7 +252,8 @@ def test_18_overflow_and_underflow() -> None:
     assert isnan(float(q[0] / q.sum()))
     assert_close(tempered(p, tau), torch.tensor([0, 1, 0], dtype=torch.float64))
     assert tempered(p, 0.1)[0] == pytest.approx(1 / (1 + 2.5**10 + 1.5**10))
-    assert exp(709) < inf
+    with pytest.raises(OverflowError):
+        exp(710)
 
 
 def test_19_a_sequence_of_one_token() -> None:
@@ -262,8 +266,9 @@ def test_20_gpt3_and_gopher() -> None:
     dense = DTransformer(x, theta)
     gpt3 = DTransformer(x, theta, Mask=sparse(2))
     assert gpt3.shape == dense.shape and not torch.allclose(gpt3, dense)
-    gopher = partial(DTransformer, layer_norm=RMSnorm, MHAttention=RelativeMHAttention)
-    assert gopher(x, relative(theta, 4, rng(0))).shape == dense.shape
+    assert_close(gpt3[:, :2], dense[:, :2])  # a band of two covers two tokens
+    gopher = Gopher(x, relative(theta, 4, rng(0)))
+    assert gopher.shape == dense.shape and not torch.allclose(gopher, dense)
 
 
 def test_21_one_embedding_for_both_sequences() -> None:

@@ -22,7 +22,9 @@ from transalg.formal import (
     EDTransformer,
     ETheta,
     ETransformer,
+    MHAttention,
     bidirectional,
+    layer_norm,
 )
 from transalg.formal.notation import sample, softmax, tempered
 
@@ -73,28 +75,30 @@ def test_the_decoder_is_causal_in_x_and_sees_all_of_z(theta: EDTheta, data: st.D
         )
 
 
-def dependence(transformer: object, theta: object, ell: int) -> Tensor:
-    """dependence[s, t]: does column t of log P move with position s? The gradient by W_p[:, s] says so, exactly."""
+def dependence(transformer: object, theta: object, tokens: Tensor) -> Tensor:
+    """dependence[s, t]: does column t of log P move with the embedding of the s-th token? Its gradient says so, exactly."""
 
-    def moved(W_p: Tensor) -> Tensor:
-        return transformer(theta=replace(theta, W_p=W_p)).log()  # type: ignore[operator]
+    def moved(W_e: Tensor) -> Tensor:
+        return transformer(theta=replace(theta, W_e=W_e)).log()  # type: ignore[operator]
 
-    J = torch.func.jacrev(moved)(theta.W_p)  # N_V × ℓ × d_e × ℓ_max
-    return (J[:, :, :, :ell] != 0).any(dim=2).any(dim=0).T
+    J = torch.func.jacrev(moved)(theta.W_e)  # N_V × ℓ × d_e × N_V
+    return (J[:, :, :, tokens] != 0).any(dim=2).any(dim=0).T
 
 
 @given(seeds)
 def test_causality_by_gradient(seed: int) -> None:
     """∂P[:,t]/∂(embedding of token s) is exactly 0 for s > t, and not for s ≤ t; without a mask it never is."""
     ell = 5
-    x = torch.randint(0, 7, (ell,), generator=rng(seed))
-    common = {"N_V": 7, "ell_max": ell, "H": 2, "d_e": 3, "d_mlp": 11, "d_attn": 5, "d_mid": 2}
+    x, z = torch.randperm(13, generator=rng(seed))[:9].split([ell, 4])  # every token once
+    common = {"N_V": 13, "ell_max": 7, "H": 2, "d_e": 3, "d_mlp": 11, "d_attn": 5, "d_mid": 17}
     theta = fill(DTheta.init(**common, L=2), seed)
-    assert dependence(partial(DTransformer, x), theta, ell).equal(
-        torch.ones(ell, ell, dtype=torch.bool).triu()
-    )
-    theta = fill(ETheta.init(**common, L=2, d_f=13), seed)
-    assert dependence(partial(ETransformer, x), theta, ell).all()
+    causal = torch.ones(ell, ell, dtype=torch.bool).triu()
+    assert dependence(partial(DTransformer, x), theta, x).equal(causal)
+    theta = fill(ETheta.init(**common, L=2, d_f=19), seed)
+    assert dependence(partial(ETransformer, x), theta, x).all()
+    theta = fill(EDTheta.init(**common, L_enc=1, L_dec=2), seed)
+    assert dependence(partial(EDTransformer, z, x), theta, x).equal(causal)
+    assert dependence(partial(EDTransformer, z, x), theta, z).all()
 
 
 @given(sizes("d_x", "d_attn", "d_out"), seeds)
@@ -181,6 +185,40 @@ def test_any_dtype_goes_in_and_comes_out(dtype: torch.dtype, bound: float) -> No
     assert DInference([9, 1], theta.to(dtype), 3, 1.0, rng(0)).shape == (3,)
 
 
+# Components by keyword -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("transformer", "kind", "inputs", "norms", "attentions"),
+    [(EDTransformer, EDTheta, ([1, 2, 3], [4, 5]), 2 * 2 * 3 + 2 * 3 * 2, 2 + 2 * 2), (ETransformer, ETheta, ([1, 2, 3],), 2 * 2 * 3 + 3, 2), (DTransformer, DTheta, ([1, 2, 3],), 2 * 2 * 3 + 3, 2)],
+    ids=["EDTransformer", "ETransformer", "DTransformer"],
+)  # fmt: skip
+def test_every_norm_and_every_attention_is_the_one_given(
+    transformer: object, kind: object, inputs: tuple, norms: int, attentions: int
+) -> None:
+    """As many calls as the paper's lines make: a norm for each column, an attention for each layer, or two in a decoder's."""
+    calls = {"layer_norm": 0, "MHAttention": 0}
+
+    def counting(function: object, name: str) -> object:
+        def counted(*args: object) -> Tensor:
+            calls[name] += 1
+            return function(*args)  # type: ignore[operator]
+
+        return counted
+
+    depth = {"L_enc": 2, "L_dec": 2} if kind is EDTheta else {"L": 2}
+    theta = kind.init(
+        N_V=11, ell_max=7, H=2, d_e=6, d_mlp=13, **depth, **({"d_f": 5} if kind is ETheta else {})
+    )  # type: ignore[attr-defined]
+    transformer(
+        *inputs,
+        theta,
+        layer_norm=counting(layer_norm, "layer_norm"),
+        MHAttention=counting(MHAttention, "MHAttention"),
+    )  # type: ignore[operator]
+    assert calls == {"layer_norm": norms, "MHAttention": attentions}
+
+
 # Temperature and sampling ----------------------------------------------------------------------------------------------
 
 
@@ -190,6 +228,13 @@ def test_low_temperature_tends_to_the_most_likely_token(seed: int) -> None:
     assert_close(tempered(p, 1e-9), tempered(p, 0.0), **exactly)
     assert tempered(p, 0.0).argmax() == p.argmax() and tempered(p, 0.0).sum() == 1
     assert_close(tempered(p, 5e-324), tempered(p, 0.0), **exactly)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_lowest_temperature_is_one_token_in_every_dtype(dtype: torch.dtype) -> None:
+    p = torch.tensor([0.2, 0.5, 0.3], dtype=dtype)
+    for tau in (1e-50, 1e-46, 1e-30):
+        assert tempered(p, tau).tolist() == [0, 1, 0] and tempered(p, tau).dtype == dtype
 
 
 @given(seeds)

@@ -103,8 +103,8 @@ def test_init_is_random_and_repeatable() -> None:
     assert all(a.equal(b) for a, b in zip(one.named().values(), same.named().values(), strict=True))
     assert not one.W_u.equal(other.W_u) and not one.layers[0].W.W_q.equal(one.layers[1].W.W_q)
     assert (one.gamma == 1).all() and (one.layers[0].W.b_q == 0).all()
-    big = DTheta.init(N_V=1009, ell_max=3, L=1, H=1, d_e=101, d_mlp=211, generator=rng(0))
-    for W, d in ((big.W_e, 101), (big.W_u, 101), (big.layers[0].W_mlp2, 211)):
+    big = DTheta.init(N_V=1009, ell_max=97, L=1, H=1, d_e=101, d_mlp=211, generator=rng(0))
+    for W, d in ((big.W_e, 101), (big.W_p, 101), (big.W_u, 101), (big.layers[0].W_mlp2, 211)):
         assert W.var() * d == pytest.approx(1, rel=0.05)
     assert DTheta.init(**D, L=1).W_e.dtype == torch.float64
     assert DTheta.init(**D, L=1, dtype=torch.float32).W_e.dtype == torch.float32

@@ -16,10 +16,10 @@ transformers = pytest.importorskip(
 N_V, ELL_MAX, L, H, D_E, D_MLP = 23, 11, 3, 3, 15, 19
 
 
-def peer(tie: bool = False) -> torch.nn.Module:
+def peer(tie: bool = False, eps: float = 1e-5) -> torch.nn.Module:
     config = transformers.GPT2Config(
         vocab_size=N_V, n_positions=ELL_MAX, n_layer=L, n_head=H, n_embd=D_E, n_inner=D_MLP, activation_function="gelu",
-        layer_norm_epsilon=1e-5, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, tie_word_embeddings=tie, bos_token_id=21, eos_token_id=22,
+        layer_norm_epsilon=eps, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, tie_word_embeddings=tie, bos_token_id=21, eos_token_id=22,
     )  # fmt: skip
     return randomise(transformers.GPT2LMHeadModel(config))
 
@@ -62,6 +62,13 @@ def test_probabilities(ell: int) -> None:
     model = peer()
     x = IDS[:ell]
     assert_close(DTransformer(x, theta_of(model)), logits(model, x).softmax(dim=-1).T, rtol=0, atol=1e-10)
+
+
+def test_epsilon_reaches_every_norm() -> None:
+    model, x = peer(eps=0.1), IDS[:7]
+    assert_close(
+        DTransformer(x, theta_of(model), eps=0.1), logits(model, x).softmax(dim=-1).T, rtol=0, atol=1e-10
+    )
 
 
 def test_gradients() -> None:

@@ -14,7 +14,7 @@ N_V, ELL_MAX, L_ENC, L_DEC, H, D_E, D_MLP = 23, 11, 2, 3, 3, 15, 19
 class Peer(nn.Module):
     """torch.nn.Transformer between embeddings and an unembedding. Its stacks end without the extra norm torch adds."""
 
-    def __init__(self) -> None:
+    def __init__(self, eps: float) -> None:
         super().__init__()
         common = {
             "d_model": D_E,
@@ -23,6 +23,7 @@ class Peer(nn.Module):
             "dropout": 0,
             "activation": "relu",
             "batch_first": True,
+            "layer_norm_eps": eps,
             "norm_first": False,
         }
         encoder = nn.TransformerEncoder(
@@ -80,8 +81,8 @@ def theta_of(model: Peer, of=weight) -> EDTheta:
     )
 
 
-def peer() -> Peer:
-    return randomise(Peer()).train()  # dropout is 0; eval mode would take a fused path without gradients
+def peer(eps: float = 1e-5) -> Peer:
+    return randomise(Peer(eps)).train()  # dropout is 0; eval mode would take a fused path without gradients
 
 
 @pytest.mark.parametrize(("ell_z", "ell_x"), [(1, 1), (1, 7), (7, 1), (5, 3), (3, ELL_MAX)])
@@ -89,6 +90,16 @@ def test_probabilities(ell_z: int, ell_x: int) -> None:
     model, z, x = peer(), IDS[::-1][:ell_z], IDS[:ell_x]
     assert_close(
         EDTransformer(z, x, theta_of(model)), model(z, x).softmax(dim=-1).T.detach(), rtol=0, atol=1e-10
+    )
+
+
+def test_epsilon_reaches_every_norm() -> None:
+    model, z, x = peer(eps=0.1), IDS[::-1][:5], IDS[:3]
+    assert_close(
+        EDTransformer(z, x, theta_of(model), eps=0.1),
+        model(z, x).softmax(dim=-1).T.detach(),
+        rtol=0,
+        atol=1e-10,
     )
 
 

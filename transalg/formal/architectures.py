@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .components import MHAttention, layer_norm
-from .domains import checked, epsilon, parameters, tokens
+from .domains import checked, epsilon, masks, parameters, tokens
 from .notation import GELU, ReLU, bidirectional, columns, length, softmax, unidirectional
 from .theta import DTheta, EDTheta, ETheta
 
@@ -79,7 +79,7 @@ def ETransformer(x: Int[Tensor, "ell"], theta: ETheta, *, eps: float = 1e-5, lay
     return softmax(theta.W_u @ X)  # 12: return P = softmax(W_u X)  ⟦P ∈ ℝ^{N_V×ℓ}⟧
 
 
-@checked(theta=parameters(DTheta), x=tokens, eps=epsilon)
+@checked(theta=parameters(DTheta), x=tokens, eps=epsilon, Mask=masks)
 def DTransformer(
     x: Int[Tensor, "ell"], theta: DTheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention, Mask: Masks = unidirectional
 ) -> Float[Tensor, "N_V ell"]:

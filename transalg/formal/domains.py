@@ -8,7 +8,10 @@ is known by now) and returns what the algorithm is to see: a list of token IDs, 
 import functools
 import inspect
 import math
-from collections.abc import Callable
+import numbers
+import operator
+import reprlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,11 +30,19 @@ class Scope:
 
     arguments: dict[str, Any]
     sizes: dict[str, int] = field(default_factory=dict)
+    like: tuple[str, torch.dtype, torch.device] | None = None  # the first tensor's name, and what all others must be of
 
     @property
     def theta(self) -> TransformerTheta:
         theta: TransformerTheta = self.arguments["theta"] if "theta" in self.arguments else self.arguments["theta_hat"]
         return theta
+
+    def same(self, symbol: str, name: str, part: Tensor) -> None:
+        """Refuse a tensor of another dtype or on another device than the first."""
+        self.like = self.like or (name, part.dtype, part.device)
+        first, dtype, device = self.like
+        if (part.dtype, part.device) != (dtype, device):
+            raise refuse(symbol, f"one dtype and device, {dtype} on {device} as in {first}", f"{part.dtype} on {part.device} in {name}")
 
 
 Rule = Callable[[str, Any, Scope], Any]
@@ -62,8 +73,12 @@ def refuse(symbol: str, expected: str, came: object) -> ValueError:
 
 
 def readable(part: Tensor) -> bool:
-    """Under torch.func.vmap a tensor stands for many and has no values to look at."""
-    return not torch._C._functorch.is_batchedtensor(part)
+    """Under torch.func.vmap a tensor stands for many, on the meta device for none: there are no values to look at."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(part):
+        if torch._C._functorch.is_batchedtensor(part):
+            return False
+        part = torch._C._functorch.get_unwrapped(part)
+    return not part.is_meta
 
 
 # Parameters and activations --------------------------------------------------------------------------------------------
@@ -73,14 +88,11 @@ def parameters(kind: type[Theta]) -> Rule:
     """A θ of the given kind: its parts agree in shape, dtype and device, and every number is finite."""
 
     def rule(symbol: str, theta: Any, scope: Scope) -> Theta:
-        if not isinstance(theta, kind):
+        if type(theta) is not kind:  # a subclass has parts that this algorithm would leave out
             raise refuse(symbol, f"a {kind.__name__}", type(theta).__name__)
         scope.sizes |= theta.sizes()
-        parts = theta.named()
-        name0, part0 = next(iter(parts.items()))
-        for name, part in parts.items():
-            if (part.dtype, part.device) != (part0.dtype, part0.device):
-                raise refuse(symbol, f"one dtype and device, {part0.dtype} on {part0.device} as in {name0}", f"{part.dtype} on {part.device} in {name}")
+        for name, part in theta.named().items():
+            scope.same(symbol, f"{symbol}.{name}", part)
             real(symbol, part, f"{symbol}.{name}")
         return theta
 
@@ -104,8 +116,11 @@ def shaped(*symbols: str, parameter: bool = False) -> Rule:
         for name, size in zip(symbols, value.shape, strict=True):
             if scope.sizes.setdefault(name, size) != size:
                 raise refuse(symbol, f"{name} = {scope.sizes[name]} in {space}", size)
+            if size == 0:
+                raise refuse(symbol, f"{name} of at least 1 in {space}", 0)
         if parameter or not value.is_floating_point():
             real(symbol, value, symbol)
+        scope.same(symbol, symbol, value)
         return value
 
     return rule
@@ -119,9 +134,18 @@ def mask(symbol: str, Mask: Any, scope: Scope) -> Tensor:
         raise refuse(symbol, space, Mask.dtype if isinstance(Mask, Tensor) else type(Mask).__name__)
     if Mask.shape != shape:
         raise refuse(symbol, space, "×".join(map(str, Mask.shape)) + (", its transpose" if Mask.shape == shape[::-1] else ""))
-    if shape[0] == shape[1] > 1 and readable(Mask) and Mask.equal(torch.ones_like(Mask).tril()):
+    itself = scope.arguments["X"] is scope.arguments["Z"]
+    if itself and shape[0] > 1 and readable(Mask) and Mask.equal(torch.ones_like(Mask).tril()):
         raise refuse(symbol, "a row for every key, so that ⟦t_z ≤ t_x⟧ is upper triangular", "its transpose, in which a token sees only its future")
     return Mask.to(scope.arguments["X"].device)
+
+
+def masks(symbol: str, Mask: Any, scope: Scope) -> Callable[[int, int], Tensor]:
+    """The Mask of every layer: a function of ℓ and l."""
+    if not callable(Mask):
+        raise refuse(symbol, "a function of ℓ and l that gives the Mask of layer l, such as unidirectional", type(Mask).__name__)
+    result: Callable[[int, int], Tensor] = Mask
+    return result
 
 
 # Tokens ----------------------------------------------------------------------------------------------------------------
@@ -130,75 +154,107 @@ def mask(symbol: str, Mask: Any, scope: Scope) -> Tensor:
 def tokens(symbol: str, x: Any, scope: Scope, *, longest: float | None = None) -> Tensor:
     """x ∈ V^ℓ with 1 ≤ ℓ ≤ ℓ_max, or ≤ `longest`."""
     theta = scope.theta
-    ids = torch.as_tensor(x)
+    try:
+        ids = torch.as_tensor(x)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise refuse(symbol, "a sequence of token IDs, whole numbers", reprlib.repr(x)) from None
     if ids.ndim != 1 or (len(ids) and (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)):
         raise refuse(symbol, "a sequence of token IDs, whole numbers", f"{ids.dtype} of shape {tuple(ids.shape)}")
+    ids = ids.to(theta.W_e.device, torch.long)
     if len(ids) == 0:
         raise refuse(symbol, "at least one token", "an empty sequence")
     if len(ids) > (longest or theta.ell_max):
         raise refuse(symbol, f"at most ℓ_max = {theta.ell_max} tokens", f"ℓ = {len(ids)}")
     if readable(ids) and len(outside := ((ids < 0) | (ids >= theta.N_V)).nonzero()):
         raise refuse(symbol, f"token IDs in V = {{0, …, N_V−1}} with N_V = {theta.N_V}", f"{ids[outside[0, 0]]} at index {outside[0, 0]}")
-    return ids.to(theta.W_e.device, torch.long)
+    return ids
+
+
+def starting_with_bos(symbol: str, x: Any, scope: Scope) -> Tensor:
+    """x with x[1] = bos_token."""
+    ids = tokens(symbol, x, scope)
+    if readable(ids) and ids[0] != scope.theta.bos_token:
+        raise refuse(symbol, f"bos_token = {scope.theta.bos_token} first", int(ids[0]))
+    return ids
+
+
+def without_mask_tokens(symbol: str, x: Any, scope: Scope) -> Tensor:
+    """x in which no token is mask_token, for Algorithm 12 would count it among those it masked."""
+    ids = tokens(symbol, x, scope)
+    if len(found := (ids == scope.theta.mask_token).nonzero()):
+        raise refuse(symbol, f"no mask_token = {scope.theta.mask_token} in the data", f"one at index {int(found[0])}")
+    return ids
 
 
 def prompt(symbol: str, x: Any, scope: Scope) -> Tensor:
     """A prompt of any length, for Algorithm 14 looks at its last ℓ_max tokens; the empty one is [bos_token]."""
-    return tokens(symbol, x if len(x) else [scope.theta.bos_token], scope, longest=math.inf)
+    empty = hasattr(x, "__len__") and getattr(x, "ndim", 1) == 1 and len(x) == 0
+    return tokens(symbol, [scope.theta.bos_token] if empty else x, scope, longest=math.inf)
 
 
-def sequences(*, start_with_bos: bool = False, without_mask_tokens: bool = False) -> Rule:
-    """A data set x_1, …, x_{N_data}, as long as every other in the scope."""
+def sequences(one: Rule = tokens) -> Rule:
+    """A data set x_1, …, x_{N_data}, each by the rule for one, and as many as of every other in the scope."""
 
     def rule(symbol: str, xs: Any, scope: Scope) -> list[Tensor]:
-        result = []
-        for n, x in enumerate(xs, start=1):
-            x_n = f"{symbol.removesuffix('s')}_{n}"
-            ids = tokens(x_n, x, scope)
-            if start_with_bos and ids[0] != scope.theta.bos_token:
-                raise refuse(x_n, f"bos_token = {scope.theta.bos_token} first, for P̂(x[1]) is never trained", int(ids[0]))
-            if without_mask_tokens and len(found := (ids == scope.theta.mask_token).nonzero()):
-                raise refuse(x_n, f"no mask_token = {scope.theta.mask_token} in the data", f"one at index {int(found[0])}")
-            result.append(ids)
-        _count(symbol, len(result), scope)
-        return result
+        return [one(f"{symbol.removesuffix('s')}_{n}", x, scope) for n, x in enumerate(_many(symbol, xs, scope), start=1)]
 
     return rule
 
 
 def classes(symbol: str, cs: Any, scope: Scope) -> list[int]:
     """c_1, …, c_{N_data} ∈ [N_C]."""
-    _count(symbol, len(cs), scope)
-    return [index("N_C")(f"c_{n}", c, scope) for n, c in enumerate(cs, start=1)]
+    return [index("N_C")(f"c_{n}", c, scope) for n, c in enumerate(_many(symbol, cs, scope), start=1)]
 
 
-def _count(symbol: str, N_data: int, scope: Scope) -> None:
-    if scope.sizes.setdefault("N_data", N_data) != N_data:
-        raise refuse(symbol, f"N_data = {scope.sizes['N_data']} of them", N_data)
+def _many(symbol: str, those: Any, scope: Scope) -> list[Any]:
+    if isinstance(those, str | bytes | dict) or not isinstance(those, Iterable) or getattr(those, "ndim", 1) == 0:
+        raise refuse(symbol, "a list, one for each n ∈ [N_data]", reprlib.repr(those))
+    many = list(those)
+    if scope.sizes.setdefault("N_data", len(many)) != len(many):
+        raise refuse(symbol, f"N_data = {scope.sizes['N_data']} of them", len(many))
+    return many
 
 
 def index(size: str) -> Rule:
     """One of as many things as the symbol `size` says."""
 
     def rule(symbol: str, i: Any, scope: Scope) -> int:
-        of = f"one of 0, …, {size}−1 with {size} = {scope.sizes[size]}"
-        if isinstance(i, Tensor) and i.ndim == 0 and not i.is_floating_point():
-            i = int(i)
-        if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < scope.sizes[size]:
-            raise refuse(symbol, of, repr(i))
-        return i
+        number = _whole(i)
+        if number is None or not 0 <= number < scope.sizes[size]:
+            raise refuse(symbol, f"one of 0, …, {size}−1 with {size} = {scope.sizes[size]}", i if number is None else number)
+        return number
 
     return rule
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number of any kind, Python's, NumPy's or a tensor's, as an int."""
+    if isinstance(value, bool) or (isinstance(value, Tensor) and (value.ndim or value.dtype == torch.bool)):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 # Numbers ---------------------------------------------------------------------------------------------------------------
 
 
+def _real(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
 def number(test: Callable[[Any], bool], expected: str, *, whole: bool = False) -> Rule:
     def rule(symbol: str, value: Any, scope: Scope) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not test(value):
+        given = _whole(value) if whole else _real(value)
+        if given is None or not test(given):
             raise refuse(symbol, expected, repr(value))
-        return value if whole else float(value)
+        return given
 
     return rule
 

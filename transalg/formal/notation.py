@@ -62,14 +62,15 @@ def tempered(p: Float[Tensor, "N_V"], tau: float) -> Float[Tensor, "N_V"]:
         return torch.nn.functional.one_hot(p.argmax(), len(p)).to(p)
     if tau == math.inf:
         return torch.full_like(p, 1 / len(p))
-    return softmax((p.log() - p.log().max()) / tau)
+    log_p = p.double().log()
+    return softmax((log_p - log_p.max()) / tau).to(p)
 
 
 def sample(q: Float[Tensor, "N_V"], generator: torch.Generator | None = None) -> int:
     """A token y drawn from the distribution q."""
-    return int(torch.multinomial(q, 1, generator=generator))
+    return int(torch.multinomial(q if generator is None else q.to(generator.device), 1, generator=generator))
 
 
 def choose(p: float, a: int, b: Int[Tensor, ""], generator: torch.Generator | None = None) -> int | Int[Tensor, ""]:
     """a or b, randomly with probability p or 1 − p."""
-    return a if torch.rand((), dtype=torch.float64, generator=generator) < p else b
+    return a if torch.rand((), dtype=torch.float64, generator=generator, device=generator.device if generator else None) < p else b

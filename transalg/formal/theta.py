@@ -25,10 +25,14 @@ class Theta:
     """A collection of parameters: tensors, further Thetas, and tuples of Thetas, one per layer."""
 
     def __init_subclass__(cls) -> None:
-        pytree.register_pytree_node(cls, _flatten, lambda parts, _: _unflatten(cls, parts))
+        pytree.register_pytree_node(cls, _flatten, lambda parts, _: _unflatten(cls, parts), flatten_with_keys_fn=_flatten_with_keys)
 
     def __post_init__(self) -> None:
         self.sizes()
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{symbol}={size}" for symbol, size in self.sizes().items())
+        return f"{type(self).__name__}({sizes}: {sum(part.numel() for part in self.named().values()):,} numbers)"
 
     def __add__(self: Own, other: Own) -> Own:
         return self._map(torch.add, other)
@@ -68,6 +72,8 @@ class Theta:
                 if symbol.isidentifier():
                     sizes.setdefault(symbol, size)
                     first.setdefault(symbol, name)
+                    if size == 0:
+                        raise ValueError(f"theta: expected {symbol} of at least 1 in {name}, got 0")
                 expected = prod(sizes[factor] for factor in symbol.split("*"))
                 if size != expected:
                     source = f", as in {first[symbol]}" if symbol in first else ""
@@ -81,8 +87,7 @@ class Theta:
         def tensor(name: str, shape: tuple[int, ...]) -> Tensor:
             if not name.startswith("W"):
                 return torch.full(shape, float(name.startswith("gamma")), dtype=dtype, device=device)
-            normal = torch.randn(shape, generator=generator, dtype=dtype, device=generator.device if generator else None)
-            return normal.to(device) / sqrt(shape[0] if name in ("W_e", "W_p") else shape[-1])
+            return normal(shape, shape[0] if name in ("W_e", "W_p") else shape[-1], generator, dtype, device)
 
         def part(field: "Field[Any]") -> Any:
             if field.name in DEPTHS:
@@ -99,9 +104,14 @@ class Theta:
         for field in _fields(self):
             value = getattr(self, field.name)
             if field.name in DEPTHS:
+                kind, _ = get_args(field.type)
+                if not isinstance(value, tuple) or not all(isinstance(layer, kind) for layer in value):
+                    raise ValueError(f"theta: expected {prefix}{field.name} to be a tuple of {kind.__name__}, got {_kinds(value)}")
                 for l, layer in enumerate(value):
                     yield from layer._parts(f"{prefix}{field.name}.{l}.")
-            elif isinstance(value, Theta):
+            elif isinstance(field.type, type) and issubclass(field.type, Theta):
+                if not isinstance(value, field.type):
+                    raise ValueError(f"theta: expected {prefix}{field.name} to be a {field.type.__name__}, got {_kinds(value)}")
                 for name, symbols, part in value._parts(f"{prefix}{field.name}."):
                     yield name, tuple("d_e" if symbol in STREAM else symbol for symbol in symbols), part
             else:
@@ -116,8 +126,23 @@ def _symbols(field: "Field[Any]") -> tuple[str, ...]:
     return tuple(field.type.dim_str.split())  # type: ignore[union-attr]
 
 
+def _kinds(value: object) -> str:
+    return f"a tuple of {', '.join({type(one).__name__: 0 for one in value})}" if isinstance(value, tuple) else type(value).__name__
+
+
+def normal(shape: tuple[int, ...], d: int, generator: torch.Generator | None, dtype: torch.dtype, device: torch.device | str | None) -> Tensor:
+    """𝒩(0, 1/d), drawn where the generator is, so that one generator gives the same numbers for every device."""
+    if not dtype.is_floating_point:
+        raise ValueError(f"dtype: expected real numbers, got {dtype}")
+    return torch.randn(shape, generator=generator, dtype=dtype, device=generator.device if generator else None).to(device) / sqrt(d)
+
+
 def _flatten(theta: Theta) -> tuple[list[Any], None]:
     return [getattr(theta, field.name) for field in _fields(theta)], None
+
+
+def _flatten_with_keys(theta: Theta) -> tuple[list[tuple[pytree.KeyEntry, Any]], None]:
+    return [(pytree.GetAttrKey(field.name), getattr(theta, field.name)) for field in _fields(theta)], None
 
 
 def _unflatten(cls: type[Theta], parts: Iterable[Any]) -> Theta:
@@ -143,7 +168,7 @@ def _from_named(field: "Field[Any]", named: dict[str, Tensor], cls: type[Theta])
     return named[field.name]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttentionTheta(Theta):
     """𝒲_qkv: the parameters of one attention head (Algorithms 3 and 4)."""
 
@@ -159,7 +184,7 @@ class AttentionTheta(Theta):
         return self.W_q.shape[0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MHAttentionTheta(Theta):
     """𝒲: the parameters of a multi-head attention layer (Algorithm 5), its H heads stacked."""
 
@@ -178,7 +203,7 @@ class MHAttentionTheta(Theta):
         return [AttentionTheta(*head) for head in zip(self.W_q, self.b_q, self.W_k, self.b_k, self.W_v, self.b_v, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Layer(Theta):
     """A layer of Algorithms 9 and 10, and of the encoder of Algorithm 8."""
 
@@ -193,7 +218,7 @@ class Layer(Theta):
     b_mlp2: Float[Tensor, "d_e"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DecoderLayer(Theta):
     """A layer of the decoder of Algorithm 8."""
 
@@ -211,7 +236,7 @@ class DecoderLayer(Theta):
     b_mlp4: Float[Tensor, "d_e"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TransformerTheta(Theta):
     """What the θ of all transformers share: the embeddings, and with them the vocabulary and its special tokens (§4)."""
 
@@ -249,7 +274,7 @@ class TransformerTheta(Theta):
         return cls.draw(dict.fromkeys(("d_attn", "d_mid"), given["d_e"] // given["H"]) | given, generator, dtype, device)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DTheta(TransformerTheta):
     """θ of the decoder-only transformer (Algorithm 10)."""
 
@@ -267,7 +292,7 @@ class DTheta(TransformerTheta):
         return cls._init(N_V=N_V, ell_max=ell_max, L=L, H=H, d_e=d_e, d_mlp=d_mlp, d_attn=d_attn, d_mid=d_mid, generator=generator, dtype=dtype, device=device)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ETheta(TransformerTheta):
     """θ of the encoder-only transformer (Algorithm 9). W_u ∈ ℝ^{N_V×d_f}, for line 10 leaves X with d_f rows."""
 
@@ -287,7 +312,7 @@ class ETheta(TransformerTheta):
         return cls._init(N_V=N_V, ell_max=ell_max, L=L, H=H, d_e=d_e, d_mlp=d_mlp, d_f=d_f, d_attn=d_attn, d_mid=d_mid, generator=generator, dtype=dtype, device=device)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EDTheta(TransformerTheta):
     """θ of the encoder–decoder transformer (Algorithm 8)."""
 

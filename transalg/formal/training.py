@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.func import grad
 
 from .architectures import DTransformer, EDTransformer, ETransformer
-from .domains import checked, learning_rate, natural, parameters, probability, sequences
+from .domains import checked, learning_rate, natural, parameters, probability, sequences, starting_with_bos, without_mask_tokens
 from .notation import choose, length
 from .theta import DTheta, EDTheta, ETheta
 
 
-@checked(theta=parameters(EDTheta), zs=sequences(), xs=sequences(start_with_bos=True), N_epochs=natural, eta=learning_rate)
+@checked(theta=parameters(EDTheta), zs=sequences(), xs=sequences(starting_with_bos), N_epochs=natural, eta=learning_rate)
 def EDTraining(zs: list[Int[Tensor, "_"]], xs: list[Int[Tensor, "_"]], theta: EDTheta, N_epochs: int, eta: float, *, EDTransformer: Callable[..., Tensor] = EDTransformer) -> EDTheta:
     """Algorithm 11: θ̂ ← EDTraining(z_{1:N_data}, x_{1:N_data}, θ)
 
@@ -38,7 +38,7 @@ def EDTraining(zs: list[Int[Tensor, "_"]], xs: list[Int[Tensor, "_"]], theta: ED
     return theta  # 9: return θ̂ = θ
 
 
-@checked(theta=parameters(ETheta), xs=sequences(without_mask_tokens=True), N_epochs=natural, eta=learning_rate, p_mask=probability)
+@checked(theta=parameters(ETheta), xs=sequences(without_mask_tokens), N_epochs=natural, eta=learning_rate, p_mask=probability)
 def ETraining(
     xs: list[Int[Tensor, "_"]],
     theta: ETheta,
@@ -72,7 +72,7 @@ def ETraining(
     return theta  # 13: return θ̂ = θ
 
 
-@checked(theta=parameters(DTheta), xs=sequences(start_with_bos=True), N_epochs=natural, eta=learning_rate)
+@checked(theta=parameters(DTheta), xs=sequences(starting_with_bos), N_epochs=natural, eta=learning_rate)
 def DTraining(xs: list[Int[Tensor, "_"]], theta: DTheta, N_epochs: int, eta: float, *, DTransformer: Callable[..., Tensor] = DTransformer) -> DTheta:
     """Algorithm 13: θ̂ ← DTraining(x_{1:N_data}, θ)
 

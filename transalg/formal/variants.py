@@ -1,9 +1,10 @@
 """What the paper names without pseudocode, stated as formally: the parts of GPT-3, Gopher and BERT, and classification (§3).
 
 A variant is one of two things. Another component under the paper's name, given by keyword:
-`DTransformer(x, theta, layer_norm=RMSnorm, MHAttention=RelativeMHAttention)`, `DTransformer(x, theta, Mask=sparse(w))`.
-Or a map on θ: `DTransformer(x, tied(theta))`, `EDTransformer(z, x, with_positions(theta, sinusoids(d_e, ell_max)))`; a part
-that such a map replaces gets the gradient 0, so training leaves it alone.
+`DTransformer(x, theta, layer_norm=RMSnorm)`, `DTransformer(x, theta, Mask=sparse(w))`. Or a map on θ: `DTransformer(x, tied(theta))`,
+`EDTransformer(z, x, with_positions(theta, sinusoids(d_e, ell_max)))`. To train with it, the map stands inside the transformer
+that is trained, `DTraining(…, DTransformer=lambda x, theta: DTransformer(x, tied(theta)))`: the part it replaces then gets the
+gradient 0 and stays as it was.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +18,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.func import grad
 
-from .architectures import MultiHead, Norm
+from .architectures import DTransformer, MultiHead, Norm
 from .components import MHAttention, layer_norm
-from .domains import checked, classes, epsilon, learning_rate, mask, natural, parameters, sequences, shaped, tokens
+from .domains import checked, classes, epsilon, learning_rate, mask, natural, parameters, sequences, shaped, starting_with_bos, tokens
 from .notation import GELU, bidirectional, columns, length, softmax, unidirectional
-from .theta import AttentionTheta, DTheta, EDTheta, ETheta, Layer, MHAttentionTheta, TransformerTheta
+from .theta import AttentionTheta, DTheta, EDTheta, ETheta, Layer, MHAttentionTheta, TransformerTheta, normal
 
 # Normalisation (Gopher) ------------------------------------------------------------------------------------------------
 
@@ -49,10 +50,10 @@ def _waves(positions: Float[Tensor, "*n"], wavelengths: Float[Tensor, "half"]) -
     return torch.stack([angles.sin(), angles.cos()], dim=1).flatten(0, 1)
 
 
-def _pairs(d_e: int) -> Float[Tensor, "half"]:
+def _pairs(d_e: int, symbol: str = "d_e") -> Float[Tensor, "half"]:
     """i = 1, 2, …, d_e/2."""
-    if d_e % 2:
-        raise ValueError(f"d_e: expected an even number, for sinusoids come as pairs of sine and cosine, got {d_e}")
+    if d_e % 2 or d_e < 1:
+        raise ValueError(f"{symbol}: expected an even number, for sinusoids come as pairs of sine and cosine, got {d_e}")
     return torch.arange(1, d_e // 2 + 1, dtype=torch.float64)
 
 
@@ -75,11 +76,16 @@ T = TypeVar("T", bound=TransformerTheta)
 
 
 def with_positions(theta: T, W_p: Float[Tensor, "d_e ell_max"]) -> T:
-    """θ with a hard-coded W_p: `sinusoids(d_e, ell_max)`, or zeros for a transformer without absolute positions."""
+    """θ with a hard-coded W_p, `sinusoids(d_e, ell_max)` say."""
     return replace(theta, W_p=W_p.to(theta.W_e))
 
 
-@dataclass(frozen=True, eq=False)
+def without_positions(theta: T) -> T:
+    """θ with W_p = 0: no absolute positions."""
+    return replace(theta, W_p=torch.zeros_like(theta.W_p))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class RelativeAttentionTheta(AttentionTheta):
     """𝒲_qkv of a head that attends by relative position."""
 
@@ -88,7 +94,7 @@ class RelativeAttentionTheta(AttentionTheta):
     w: Float[Tensor, "d_attn"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RelativeMHAttentionTheta(MHAttentionTheta):
     """𝒲 with, for every head, a projection W_r of the distance and two biases u, w, of content and of distance."""
 
@@ -103,15 +109,16 @@ class RelativeMHAttentionTheta(MHAttentionTheta):
 
 
 def relative(theta: DTheta, d_r: int, generator: torch.Generator | None = None) -> DTheta:
-    """θ with relative positions in every layer, their new parameters random, and without absolute positions (W_p = 0)."""
+    """θ with what relative positions take in every layer, W_r, u and w random. W_p stays, and `Gopher` does not use it."""
+    _pairs(d_r, "d_r")
 
     def extend(W: MHAttentionTheta) -> RelativeMHAttentionTheta:
         H, d_attn, _ = W.W_q.shape
-        normal = partial(torch.randn, generator=generator, dtype=W.W_q.dtype)
         parts = (W.W_q, W.b_q, W.W_k, W.b_k, W.W_v, W.b_v, W.W_o, W.b_o)
-        return RelativeMHAttentionTheta(*parts, *(part.to(W.W_q.device) for part in (normal(H, d_attn, d_r) / sqrt(d_r), normal(H, d_attn), normal(H, d_attn))))
+        shapes = ((H, d_attn, d_r), d_r), ((H, d_attn), d_attn), ((H, d_attn), d_attn)
+        return RelativeMHAttentionTheta(*parts, *(normal(shape, d, generator, W.W_q.dtype, W.W_q.device) for shape, d in shapes))
 
-    return replace(theta, W_p=torch.zeros_like(theta.W_p), layers=tuple(replace(layer, W=extend(layer.W)) for layer in theta.layers))
+    return replace(theta, layers=tuple(replace(layer, W=extend(layer.W)) for layer in theta.layers))
 
 
 @checked(W_qkv=parameters(RelativeAttentionTheta), X=shaped("d_x", "ell_x"), Z=shaped("d_z", "ell_z"), Mask=mask)
@@ -145,6 +152,12 @@ def RelativeMHAttention(X: Float[Tensor, "d_x ell_x"], Z: Float[Tensor, "d_z ell
     return W.W_o @ Y + W.b_o[:, None]  # 3: return Ṽ = W_o Y + b_o 1ᵀ  ⟦Ṽ ∈ ℝ^{d_out×ℓ_x}⟧
 
 
+@checked(theta=parameters(DTheta), x=tokens, eps=epsilon)
+def Gopher(x: Int[Tensor, "ell"], theta: DTheta, *, eps: float = 1e-5) -> Float[Tensor, "N_V ell"]:
+    """Algorithm 10 as Gopher has it, for a θ made by `relative`: RMSnorm in lines 5, 7 and 10, relative positions and no others."""
+    return DTransformer(x, without_positions(theta), eps=eps, layer_norm=RMSnorm, MHAttention=RelativeMHAttention)
+
+
 # Sparse attention (GPT-3) ----------------------------------------------------------------------------------------------
 
 
@@ -157,6 +170,7 @@ def banded(ell: int, w: int) -> Bool[Tensor, "ell ell"]:
 
 def sparse(w: int) -> Callable[[int, int], Bool[Tensor, "ell ell"]]:
     """GPT-3's Mask: dense in layers l = 1, 3, 5, …, a band of width w in layers l = 2, 4, 6, …"""
+    banded(1, w)
     return lambda ell, l: unidirectional(ell) if l % 2 == 0 else banded(ell, w)
 
 
@@ -166,14 +180,17 @@ Tied = TypeVar("Tied", DTheta, ETheta, EDTheta)
 
 
 def tied(theta: Tied) -> Tied:
-    """θ with W_u = W_eᵀ (GPT-2, BERT, the original Transformer); Algorithm 9 needs d_f = d_e for it."""
+    """θ with W_u = W_eᵀ (GPT-2, BERT, the original Transformer); Algorithm 9 needs d_f = d_e for it.
+
+    Training unties what is tied before it, so tie inside the transformer that is trained (see above), and θ̂ once more after.
+    """
     return replace(theta, W_u=theta.W_e.T)
 
 
 # Classification with an encoder (§3) -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ECTheta(TransformerTheta):
     """θ of the classifier: Algorithm 9's, with a matrix of classes W_c, b_c in the place of W_u."""
 
@@ -197,11 +214,11 @@ class ECTheta(TransformerTheta):
     def from_encoder(cls, theta: ETheta, N_C: int, generator: torch.Generator | None = None) -> "ECTheta":
         """A classifier on a trained encoder: all of its θ but W_u, and a random W_c."""
         d_f = len(theta.b_f)
-        W_c = (torch.randn(N_C, d_f, generator=generator, dtype=theta.W_f.dtype) / sqrt(d_f)).to(theta.W_f.device)
+        W_c = normal((N_C, d_f), d_f, generator, theta.W_f.dtype, theta.W_f.device)
         return cls(theta.W_e, theta.W_p, theta.layers, theta.W_f, theta.b_f, theta.gamma, theta.beta, W_c, W_c.new_zeros(N_C))
 
 
-@checked(theta=parameters(ECTheta), x=tokens, eps=epsilon)
+@checked(theta=parameters(ECTheta), x=starting_with_bos, eps=epsilon)
 def EClassifier(x: Int[Tensor, "ell"], theta: ECTheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention) -> Float[Tensor, "N_C"]:
     """Variant of Algorithm 9: p ← EClassifier(x | θ)
 
@@ -225,7 +242,7 @@ def EClassifier(x: Int[Tensor, "ell"], theta: ECTheta, *, eps: float = 1e-5, lay
     return softmax(theta.W_c @ X[:, 0] + theta.b_c)  # 12: return p = softmax(W_c X[:,1] + b_c)  ⟦p ∈ ℝ^{N_C}⟧
 
 
-@checked(theta=parameters(ECTheta), xs=sequences(start_with_bos=True), cs=classes, N_epochs=natural, eta=learning_rate)
+@checked(theta=parameters(ECTheta), xs=sequences(starting_with_bos), cs=classes, N_epochs=natural, eta=learning_rate)
 def ECTraining(xs: list[Int[Tensor, "_"]], cs: list[int], theta: ECTheta, N_epochs: int, eta: float, *, EClassifier: Callable[..., Tensor] = EClassifier) -> ECTheta:
     """Variant of Algorithm 12: θ̂ ← ECTraining(x_{1:N_data}, c_{1:N_data}, θ)
 
@@ -245,7 +262,7 @@ def ECTraining(xs: list[Int[Tensor, "_"]], cs: list[int], theta: ECTheta, N_epoc
     return theta  # 8: return θ̂ = θ
 
 
-@checked(theta_hat=parameters(ECTheta), x=tokens)
+@checked(theta_hat=parameters(ECTheta), x=starting_with_bos)
 def ECInference(x: Int[Tensor, "ell"], theta_hat: ECTheta, *, EClassifier: Callable[..., Tensor] = EClassifier) -> int:
     """Variant of Algorithm 15: ĉ ← ECInference(x, θ̂)
 
