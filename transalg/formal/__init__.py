@@ -6,7 +6,7 @@ IDs alike. The special tokens of §4 are then mask_token = N_V − 3, bos_token 
 Names. The paper's, in ASCII. Not `ℓ`: Python folds that identifier to `l`, the layer index; so `ell`.
 
 Tags. Each statement ends in a comment with its line number and its mathematics, then in ⟦…⟧ the shape of what it set, where
-that is new. An `end` of the paper is a comment alone.
+that is new, then the row of docs/errata.md, where it departs from the paper's line. An `end` of the paper is a comment alone.
 
 Vectors are columns: X ∈ ℝ^{d_e×ℓ} has a column for every token, and a Mask has a row for every key, a column for every query.
 """

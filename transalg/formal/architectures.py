@@ -44,7 +44,7 @@ def EDTransformer(
     ell_x = length(x)  # 10: ℓ_x ← length(x)
     e = [theta.W_e[:, x[t]] + theta.W_p[:, t] for t in range(ell_x)]  # 11: for t∈[ℓ_x]: e_t ← W_e[:,x[t]] + W_p[:,t]
     X = columns(e)  # 12: X ← [e_1, e_2, …, e_{ℓ_x}]  ⟦X ∈ ℝ^{d_e×ℓ_x}⟧
-    for l, layer in enumerate(theta.dec):  # 13: for l = 1, 2, …, L_dec do
+    for l, layer in enumerate(theta.dec):  # 13: for l = 1, 2, …, L_dec do  (erratum 2)
         X = X + MHAttention(X, X, layer.W_dec, unidirectional(ell_x))  # 14: X ← X + MHAttention(X | 𝒲_l^dec, Mask[t,t′]≡⟦t ≤ t′⟧)
         X = columns(layer_norm(X[:, t], layer.gamma3, layer.beta3, eps) for t in range(ell_x))  # 15: for t∈[ℓ_x]: X[:,t] ← layer_norm(X[:,t] | γ_l^3, β_l^3)
         X = X + MHAttention(X, Z, layer.W_ed, bidirectional(ell_z, ell_x))  # 16: X ← X + MHAttention(X, Z | 𝒲_l^e/d, Mask≡1)

@@ -97,7 +97,7 @@ def layer_norm(e: Float[Tensor, "d_e"], gamma: Float[Tensor, "d_e"], beta: Float
     """
     m = e.sum() / len(e)  # 1: m ← Σ_{i=1}^{d_e} e[i] / d_e  ⟦m ∈ ℝ⟧
     v = ((e - m) ** 2).sum() / len(e)  # 2: v ← Σ_{i=1}^{d_e} (e[i] − m)² / d_e  ⟦v ∈ ℝ⟧
-    return (e - m) / torch.sqrt(v + eps) * gamma + beta  # 3: return ê = (e − m)/√(v + ε) ⊙ γ + β  ⟦ê ∈ ℝ^{d_e}⟧
+    return (e - m) / torch.sqrt(v + eps) * gamma + beta  # 3: return ê = (e − m)/√(v + ε) ⊙ γ + β  ⟦ê ∈ ℝ^{d_e}⟧  (erratum 3)
 
 
 @checked(W_u=shaped("N_V", "d_e", parameter=True), e=shaped("d_e"))

@@ -37,9 +37,9 @@ def DInference(
     Hyperparameters: ℓ_gen ∈ ℕ, τ ∈ [0,∞]; a token to stop after, if given.
     """
     ell = length(x)  # 1: ℓ ← length(x)
-    for i in takewhile(lambda i: i == 1 or y != stop, range(1, ell_gen + 1)):  # 2: for i = 1, 2, …, ℓ_gen do
-        P = DTransformer(x[-theta_hat.ell_max :], theta_hat)  # 3: P ← DTransformer(x | θ̂)  ⟦P ∈ ℝ^{N_V×min(ℓ+i−1, ℓ_max)}⟧
-        p = P[:, -1]  # 4: p ← P[:,ℓ+i−1]  ⟦p ∈ ℝ^{N_V}⟧
+    for i in takewhile(lambda i: i == 1 or y != stop, range(1, ell_gen + 1)):  # 2: for i = 1, 2, …, ℓ_gen do  (erratum 8)
+        P = DTransformer(x[-theta_hat.ell_max :], theta_hat)  # 3: P ← DTransformer(x | θ̂)  ⟦P ∈ ℝ^{N_V×min(ℓ+i−1, ℓ_max)}⟧  (erratum 8)
+        p = P[:, -1]  # 4: p ← P[:,ℓ+i−1]  ⟦p ∈ ℝ^{N_V}⟧  (erratum 8)
         y = sample(tempered(p, tau), generator)  # 5: sample a token y from q ∝ p^{1/τ}
         x = append(x, y)  # 6: x ← [x, y]
     # 7: end
@@ -65,8 +65,8 @@ def EDInference(
     Hyperparameters: τ ∈ [0,∞]; ℓ_gen ≤ ℓ_max, after which many tokens it stops without eos_token.
     """
     x_hat = z.new_tensor([theta_hat.bos_token])  # 1: x̂ ← [bos_token]
-    y = -1  # 2: y ← 0
-    while y != theta_hat.eos_token and length(x_hat) <= ell_gen:  # 3: while y ≠ eos_token do
+    y = -1  # 2: y ← 0  (erratum 10)
+    while y != theta_hat.eos_token and length(x_hat) <= ell_gen:  # 3: while y ≠ eos_token do  (erratum 10)
         P = EDTransformer(z, x_hat, theta_hat)  # 4: P ← EDTransformer(z, x̂ | θ̂)  ⟦P ∈ ℝ^{N_V×length(x̂)}⟧
         p = P[:, -1]  # 5: p ← P[:,length(x̂)]  ⟦p ∈ ℝ^{N_V}⟧
         y = sample(tempered(p, tau), generator)  # 6: sample a token y from q ∝ p^{1/τ}

@@ -61,7 +61,9 @@ def ETraining(
         for x_n, x_tilde in zip(xs, map(torch.clone, xs), strict=True):  # 2: for n = 1, 2, …, N_data do
             ell = length(x_n)  # 3: ℓ ← length(x_n)
             for t in range(ell):  # 4: for t = 1, 2, …, ℓ do
-                x_tilde[t] = choose(p_mask if x_n[t] < theta.bos_token else 0.0, theta.mask_token, x_n[t], generator)  # 5: x̃_n[t] ← mask_token or x_n[t] randomly with probability p_mask or 1−p_mask
+                x_tilde[t] = choose(
+                    p_mask if x_n[t] < theta.bos_token else 0.0, theta.mask_token, x_n[t], generator
+                )  # 5: x̃_n[t] ← mask_token or x_n[t] randomly with probability p_mask or 1−p_mask  (erratum 12)
             # 6: end
             T_tilde = (x_tilde == theta.mask_token).nonzero()[:, 0]  # 7: T̃ ← {t∈[ℓ]: x̃_n[t] = mask_token}
             P = partial(ETransformer, x_tilde)  # 8: P(θ) ← ETransformer(x̃_n | θ)  ⟦P(θ) ∈ ℝ^{N_V×ℓ}⟧

@@ -9,7 +9,9 @@ from pathlib import Path
 FORMAL = Path(__file__).parent.parent / "formal"
 FILES = ("components", "architectures", "training", "inference", "variants")
 
-TAG = re.compile(r"#\s(?P<number>\d+): (?P<math>.*?)(?:  ⟦(?P<name>\S+) ∈ ℝ(?:\^\{(?P<dims>.+)\})?⟧)?$")
+TAG = re.compile(
+    r"#\s(?P<number>\d+): (?P<math>.*?)(?:  ⟦(?P<name>\S+) ∈ ℝ(?:\^\{(?P<dims>.+)\})?⟧)?(?:  \(erratum (?P<erratum>\d+)\))?$"
+)
 HEADING = re.compile(r"(?P<kind>Algorithm (?P<number>\d+)|Variant of Algorithm \d+): (?P<caption>.+)")
 
 
@@ -28,6 +30,9 @@ class Line:
     targets: tuple[str, ...] = ()  # the Python variables it sets
     symbol: str | None = None  # what it sets, as ⟦…⟧ names it
     dims: tuple[str, ...] | None = None  # the shape ⟦…⟧ declares; () is a scalar
+    erratum: int | None = (
+        None  # the row of docs/errata.md that says why it is not the paper's line to the letter
+    )
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,7 @@ def _line(tag: re.Match[str], code: str, indent: int, statement: ast.stmt, last:
         targets=tuple(name.id for name in names if isinstance(name, ast.Name)),
         symbol=tag["name"],
         dims=None if not tag["name"] else tuple(tag["dims"].split("×")) if tag["dims"] else (),
+        erratum=int(tag["erratum"]) if tag["erratum"] else None,
     )
 
 
