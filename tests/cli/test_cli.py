@@ -109,7 +109,8 @@ def test_sampling_options_reach_the_algorithm(transalg) -> None:
 
 REFUSED = {
     "there is no algorithm '99'": ("algorithm", "99"),
-    "there is no algorithm 'nope'": ("trace", "nope"),
+    "there is no algorithm 'nope': expected a number from 1 to 15, or a name": ("trace", "nope"),
+    "did you mean Attention?": ("trace", "Atention"),
     "RMSnorm is no algorithm of the paper": ("trace", "RMSnorm"),
     "nowhere.safetensors: expected a safetensors file of θ": (
         "trace",
@@ -117,17 +118,36 @@ REFUSED = {
         "--theta",
         "nowhere.safetensors",
     ),
-    "--lines: expected whole numbers": ("trace", "10", "--lines", "a-b"),
+    "--lines: expected whole numbers like \"5-8\", got 'a-b'": ("trace", "10", "--lines", "a-b"),
     "--lines: expected lines of Algorithm 10, 1 to 11, got 12": ("trace", "10", "--lines", "12"),
     "--depth: expected 0 or more, got -1": ("trace", "10", "--depth", "-1"),
-    "--layer 7 and --lines 6 leave no line": ("trace", "10", "--layer", "7", "--lines", "6"),
+    "--layer: expected 1 to 2, and lines in the loop over layers, got 7": (
+        "trace",
+        "10",
+        "--layer",
+        "7",
+        "--lines",
+        "6",
+    ),
+    "--layer: expected 1 to 2, and lines in the loop over layers, got 0": ("trace", "10", "--layer", "0"),
+    "--layer: Algorithm 14 has no loop over layers": ("trace", "14", "--layer", "1"),
+    "--lines: expected whole numbers like": ("trace", "10", "--lines", "8-5"),
+    "--lines: line 9 of Algorithm 10 is an end": ("trace", "10", "--lines", "9"),
+    "--tokens: expected IDs up to 9999": ("trace", "10", "--tokens", "123456"),
+    "--context: expected whole numbers": ("trace", "8", "--tokens", "1 2", "--context", "ab"),
     "--tokens: expected whole numbers": ("trace", "10", "--tokens", "1 x"),
     "x: expected at least one token": ("trace", "10", "--tokens", ""),
     "H: expected a divisor of d_e = 16": ("trace", "10", "--H", "3"),
     "d_e: expected a positive integer, got 0": ("trace", "10", "--d-e", "0"),
     "tau: expected a number in [0, ∞], got -1.0": ("trace", "14", "--tau", "-1"),
     "p_mask: expected a number in (0, 1), got 2.0": ("trace", "12", "--p-mask", "2"),
-    "the folder no/such does not exist": ("trace", "10", "--html", "no/such/trace.html"),
+    "no/such/trace.html: expected a file in a folder that exists": (
+        "trace",
+        "10",
+        "--html",
+        "no/such/trace.html",
+    ),
+    "expected a file in a folder that exists": ("trace", "10", "--html", "."),
 }
 
 
@@ -140,14 +160,21 @@ def test_a_mistake_gets_a_line_and_status_2(transalg, message: str) -> None:
 
 
 def test_a_theta_that_does_not_fit_is_named(transalg, tmp_path: Path) -> None:
-    damaged, other, small = (tmp_path / f"{name}.safetensors" for name in ("damaged", "other", "small"))
+    damaged, other, small, encoder = (
+        tmp_path / f"{name}.safetensors" for name in ("damaged", "other", "small", "encoder")
+    )
     damaged.write_bytes(b"not a tensor in sight")
     theta = DTheta.init(N_V=5, ell_max=7, L=1, H=1, d_e=2, d_mlp=3)
     save_file({"W_e": theta.W_e.contiguous()}, other)
     save_file({name: part.contiguous() for name, part in theta.named().items()}, small)
+    save_file(
+        {name: part.contiguous() for name, part in (theta.named() | {"W_f": theta.W_u.clone()}).items()},
+        encoder,
+    )
     for file, message in (
         (damaged, "expected a safetensors file of θ"),
         (other, "expected W_p among the parts of a DTheta"),
+        (encoder, "which it does not have"),
         (small, "the text has 3 different characters"),
     ):
         status, _, err = transalg("trace", "10", "--text", "abc", "--theta", str(file))
@@ -173,3 +200,50 @@ def test_version() -> None:
         [sys.executable, "-m", "transalg", "--version"], capture_output=True, text=True, check=True
     )
     assert re.fullmatch(r"transalg \d+\.\d+\.\d+\n", done.stdout)
+
+
+def test_trace_says_what_it_runs_on(transalg) -> None:
+    _, out, _ = transalg("trace", "14", "--text", "a b", "--ell-gen", "1")
+    assert "x = bos a ␣ b   (IDs 4 1 0 2)" in out
+    assert re.search(r"y = \d   \(\w+|␣\)", out)
+    _, out, _ = transalg("trace", "4", "--text", "ab")
+    assert "Mask[t_z,t_x] = ⟦t_z ≤ t_x⟧" in out
+    _, out, _ = transalg("trace", "4", "--text", "ab", "--context", "c")
+    assert "Mask ≡ 1" in out and "Z = those of bos c eos" in out
+    _, out, _ = transalg("trace", "8", "--tokens", "1 2", "--context", "3 0 1")
+    assert "z = 3 0 1   (IDs 3 0 1)" in out
+
+
+def test_attention_weights_are_shown(transalg) -> None:
+    _, out, _ = transalg("trace", "4", "--text", "ab", "--json")
+    *_, last = json.loads(out)["steps"]
+    A = last["inner"]["value"]
+    assert last["inner"]["dims"] == ["ℓ_z", "ℓ_x"] and last["inner"]["symbol"] == "softmax(S / √d_attn)"
+    assert [sum(column) for column in zip(*A, strict=True)] == pytest.approx([1] * 4, abs=1e-4)
+    assert all(A[z][x] == 0 for z in range(4) for x in range(z))
+
+
+def test_positions_count_from_1_as_in_the_paper(transalg) -> None:
+    _, out, _ = transalg("trace", "12", "--text", "ab", "--p-mask", "0.999999")
+    assert "T̃ = {2, 3}" in out
+
+
+def test_trained_theta_is_what_is_saved(transalg, tmp_path: Path) -> None:
+    """Train with Algorithm 13, prompt with Algorithm 14: --save-theta hands θ̂ on."""
+    before, after = (str(tmp_path / name) for name in ("before.safetensors", "after.safetensors"))
+    transalg("trace", "10", "--text", "abab", "--save-theta", before)
+    transalg("trace", "13", "--text", "abab", "--N-epochs", "3", "--save-theta", after)
+    assert not load_file(before)["W_u"].equal(load_file(after)["W_u"])
+    status, _, err = transalg("trace", "14", "--text", "ab", "--ell-gen", "2", "--theta", after)
+    assert status == 0, err
+
+
+def test_a_reader_that_stops_reading_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m transalg trace 10 --text hello --depth 2 | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("Algorithm 10") and done.stderr == ""

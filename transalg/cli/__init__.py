@@ -1,9 +1,11 @@
 """The command `transalg`: one file a verb. Each parses, calls and prints; nothing heavy is imported to print help."""
 
+import os
 import sys
 
 import tyro
 from rich.console import Console
+from rich.text import Text
 
 from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
@@ -17,18 +19,24 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"transalg {__version__}")
         return
+    try:
+        _run()
+    except (ValueError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # the reader, a pager say, has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            Text.assemble(("transalg:", "bold red"), f" {error}")
+        )
+        sys.exit(2)
+
+
+def _run() -> None:
     verb: Verb = tyro.cli(
         Verb,
         prog="transalg",
         description="Formal Algorithms for Transformers (Phuong & Hutter, 2022), executable.",
         config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
     )
-    try:
-        verb.run()
-    except ValueError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"[bold red]transalg:[/] {str(error).replace('[', chr(92) + '[')}"
-        )
-        sys.exit(2)
-    except BrokenPipeError:  # the reader, a pager say, has had enough
-        sys.stderr.close()
+    verb.run()
+    sys.stdout.flush()

@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 
 from transalg.trace.setting import Settings, Sizes
+from transalg.trace.source import Algorithm
 
 
 def option(metavar: str) -> object:
@@ -27,11 +28,11 @@ class Trace:
     context: Annotated[str | None, option("TEXT")] = None
     """The sequence z, for Algorithms 3–5, 8, 11 and 15; the text again unless given."""
     tokens: Annotated[str | None, option("IDS")] = None
-    """x as token IDs, instead of a text: "12 0 3"."""
+    """x as token IDs instead of a text, and --context likewise: "12 0 3"."""
     theta: Annotated[Path | None, option("FILE")] = None
     """A safetensors file of θ, its tensors under the paper's names; random unless given."""
     save_theta: Annotated[Path | None, option("FILE")] = None
-    """Write the θ used to this safetensors file."""
+    """Write θ to this safetensors file: the trained θ̂ after Algorithms 11–13, the θ used otherwise."""
     layer: Annotated[int | None, option("L")] = None
     """Only this pass of a loop over layers, counted from 1."""
     lines: Annotated[str | None, option("LINES")] = None
@@ -49,40 +50,49 @@ class Trace:
 
     def run(self) -> None:
         lines = _numbers(self.lines, "--lines", "5-8") if self.lines is not None else None
-        tokens = (
-            _numbers(self.tokens, "--tokens", "12 0 3", ranges=False) if self.tokens is not None else None
+        tokens = _numbers(self.tokens, "--tokens", "12 0 3") if self.tokens is not None else None
+        context_tokens = (
+            _numbers(self.context, "--context", "12 0 3")
+            if tokens is not None and self.context is not None
+            else None
         )
         if self.depth < 0:
             raise ValueError(f"--depth: expected 0 or more, got {self.depth}")
         for target in (self.html, self.save_theta):
-            if target is not None and not target.parent.is_dir():
-                raise ValueError(f"{target}: the folder {target.parent} does not exist")
+            if target is not None and (target.is_dir() or not target.parent.is_dir()):
+                raise ValueError(f"{target}: expected a file in a folder that exists")
 
-        from transalg.trace.example import example, save_theta
         from transalg.trace.source import find
 
         algorithm = find(self.which)
-        if lines and (unknown := sorted(set(lines) - {line.number for line in algorithm.lines})):
-            raise ValueError(
-                f"--lines: expected lines of {algorithm.kind}, 1 to {len(algorithm.lines)}, got {unknown[0]}"
-            )
+        _check_narrowing(algorithm, self.layer, lines)
+
+        from transalg.trace.example import example, save_theta
+
         of = example(
             algorithm,
             self.text,
-            self.context,
+            self.context if tokens is None else None,
             tokens=tokens,
+            context_tokens=context_tokens,
             theta_file=self.theta,
             sizes=self.sizes,
             settings=self.settings,
             seed=self.seed,
         )
-        trace = of.trace(self.depth).narrow(layer=self.layer, lines=set(lines) if lines else None)
-        if not trace.steps:
+        whole = of.trace(self.depth)
+        trace = whole.narrow(layer=self.layer, lines=set(lines) if lines else None)
+        if self.layer is not None and not any(step.passes.get("l") == self.layer for step in trace.steps):
+            ran = max(step.passes.get("l", 0) for step in whole.steps)
             raise ValueError(
-                f"--layer {self.layer} and --lines {self.lines} leave no line of {algorithm.kind} that ran"
+                f"--layer: expected 1 to {ran}, and lines in the loop over layers, got {self.layer}"
             )
-        if self.save_theta is not None and of.theta is not None:
-            save_theta(of.theta, self.save_theta)
+        if not trace.steps:
+            raise ValueError(f"--lines {self.lines}: none of these lines ran")
+        if self.save_theta is not None:
+            save_theta(
+                trace.result if isinstance(trace.result, type(of.theta)) else of.theta, self.save_theta
+            )
         if self.html is not None:
             from transalg.trace.page import page
 
@@ -99,15 +109,32 @@ class Trace:
         else:
             from transalg.trace.show import show_trace
 
-            show_trace(trace, Console(highlight=False))
+            show_trace(trace, Console(highlight=False), passes=lines is not None)
 
 
-def _numbers(text: str, option: str, like: str, ranges: bool = True) -> list[int]:
+def _check_narrowing(algorithm: Algorithm, layer: int | None, lines: list[int] | None) -> None:
+    if layer is not None and not any(line.math.startswith("for l =") for line in algorithm.lines):
+        raise ValueError(f"--layer: {algorithm.kind} has no loop over layers")
+    for number in lines or ():
+        line = next((line for line in algorithm.lines if line.number == number), None)
+        if line is None:
+            raise ValueError(
+                f"--lines: expected lines of {algorithm.kind}, 1 to {len(algorithm.lines)}, got {number}"
+            )
+    if lines and all(line.kind == "end" for line in algorithm.lines if line.number in lines):
+        raise ValueError(f"--lines: line {lines[0]} of {algorithm.kind} is an end: nothing runs there")
+
+
+def _numbers(text: str, option: str, like: str) -> list[int]:
     """1,5-8 → [1, 5, 6, 7, 8]."""
     found: list[int] = []
     for part in text.replace(",", " ").split():
-        first, dash, last = part.partition("-") if ranges else (part, "", "")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        first, dash, last = part.partition("-")
+        if (
+            not first.isdecimal()
+            or (dash and (not last.isdecimal() or int(last) < int(first)))
+            or len(part) > 15
+        ):
             raise ValueError(f'{option}: expected whole numbers like "{like}", got {text!r}')
         found += range(int(first), int(last or first) + 1)
     return found

@@ -58,7 +58,10 @@ class Theta:
     @classmethod
     def from_named(cls: type[Own], named: dict[str, Tensor]) -> Own:
         """The θ whose `named()` is given."""
-        return cls(**{field.name: _from_named(field, named, cls) for field in _fields(cls)})
+        theta = cls(**{field.name: _from_named(field, named, cls) for field in _fields(cls)})
+        if unknown := named.keys() - theta.named().keys():
+            raise ValueError(f"theta: expected the parts of a {cls.__name__}, got {min(unknown)}, which it does not have")
+        return theta
 
     def sizes(self) -> dict[str, int]:
         """Every hyperparameter but ε, by its symbol, as the shapes have it; a ValueError where two parts disagree."""
@@ -164,7 +167,7 @@ def _from_named(field: "Field[Any]", named: dict[str, Tensor], cls: type[Theta])
     if isinstance(field.type, type) and issubclass(field.type, Theta):
         return field.type.from_named(below(f"{field.name}."))
     if field.name not in named:
-        raise ValueError(f"theta: expected {field.name} among the parts of a {cls.__name__}, got {', '.join(sorted(named)) or 'none'}")
+        raise ValueError(f"theta: expected {field.name} among the parts of a {cls.__name__}, got {'others' if named else 'none'}")
     return named[field.name]
 
 

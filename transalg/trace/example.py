@@ -11,12 +11,26 @@ from safetensors.torch import load_file, save_file
 
 from transalg import formal
 from transalg.formal.notation import bidirectional, columns, unidirectional
-from transalg.formal.theta import DTheta, EDTheta, ETheta, TransformerTheta
+from transalg.formal.theta import DTheta, EDTheta, ETheta, Theta, TransformerTheta
 from transalg.trace.record import Axes, Trace, run
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm
 
-THETAS: dict[int, type[TransformerTheta]] = {8: EDTheta, 9: ETheta, 11: EDTheta, 12: ETheta, 15: EDTheta}
+KINDS: dict[int, type[TransformerTheta]] = {8: EDTheta, 9: ETheta, 11: EDTheta, 12: ETheta, 15: EDTheta}
+LARGEST = 9999  # a vocabulary beyond it is no small example
+
+
+@dataclass(frozen=True)
+class Data:
+    """The sequences x and z as token IDs, and how each token is written."""
+
+    vocabulary: list[str]
+    x: list[int]
+    z: list[int]
+    prompt: list[int]  # x without eos_token
+
+    def written(self, ids: Sequence[int]) -> list[str]:
+        return [self.vocabulary[v] if 0 <= v < len(self.vocabulary) else str(v) for v in ids]
 
 
 @dataclass(frozen=True)
@@ -25,15 +39,18 @@ class Example:
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any]
+    theta: TransformerTheta
+    given: dict[str, Any]  # what it is called with, by the paper's symbol: token IDs, or a word on it
     axes: Axes = field(default_factory=dict)
     vocabulary: Sequence[str] = ()
-    theta: TransformerTheta | None = None
 
     def trace(self, depth: int = 0) -> Trace:
-        return run(
+        trace = run(
             self.function, *self.args, depth=depth, axes=self.axes, vocabulary=self.vocabulary, **self.kwargs
         )
+        trace.given = self.given
+        return trace
 
 
 def example(
@@ -42,114 +59,152 @@ def example(
     context: str | None = None,
     *,
     tokens: Sequence[int] | None = None,
+    context_tokens: Sequence[int] | None = None,
     theta_file: Path | None = None,
     sizes: Sizes = Sizes(),  # noqa: B008  frozen
     settings: Settings = Settings(),  # noqa: B008
     seed: int = 0,
 ) -> Example:
-    """The algorithm's call on a text: x is the text, z the context (the text again unless given)."""
+    """The algorithm's call on x, the text or tokens, and z, the context (x again unless given)."""
     number = algorithm.number
     if number is None:
         raise ValueError(
             f"{algorithm.name} is no algorithm of the paper: expected a number from 1 to 15 or its name"
         )
+    kind = KINDS.get(number, DTheta)
+    theta = load_theta(theta_file, kind) if theta_file else None
+    room = theta.N_V - 3 if theta else None
+    data = read_text(text, context, room) if tokens is None else read_tokens(tokens, context_tokens, room)
     generator = torch.Generator().manual_seed(seed)
-    given = load_theta(theta_file, THETAS.get(number, DTheta)) if theta_file else None
-    alphabet = (
-        sorted({*text, *(context or "")})
-        if tokens is None
-        else [str(i) for i in range(max(tokens, default=0) + 1)]
-    )
-    if given is not None:
-        if tokens is None and len(alphabet) > given.N_V - 3:
-            raise ValueError(
-                f"the text has {len(alphabet)} different characters, but θ in {theta_file} has N_V = {given.N_V}, "
-                f"room for {given.N_V - 3} and the special tokens; give token IDs with --tokens"
-            )
-        alphabet = [*alphabet, *(str(i) for i in range(len(alphabet), given.N_V - 3))][: given.N_V - 3]
-    vocabulary = [*alphabet, "mask", "bos", "eos"]
-    bos, eos = len(vocabulary) - 2, len(vocabulary) - 1
-    body = [alphabet.index(character) for character in text] if tokens is None else list(tokens)
-    x = [bos, *body, eos] if tokens is None else body
-    z = x if context is None else [bos, *(alphabet.index(character) for character in context), eos]
-    ell_max = max(len(x), len(z), 1) + settings.ell_gen
-    common = {
-        "N_V": len(vocabulary),
-        "ell_max": ell_max,
-        "H": sizes.H,
-        "d_e": sizes.d_e,
-        "d_mlp": sizes.d_mlp,
-    }
-    theta: Any = given
     if theta is None:
-        kind = THETAS.get(number, DTheta)
-        own = {EDTheta: {"L_enc": sizes.L, "L_dec": sizes.L}, ETheta: {"L": sizes.L, "d_f": sizes.d_f}}.get(
-            kind, {"L": sizes.L}
+        longest = max(len(data.x), len(data.z), 1) + (settings.ell_gen if number in (14, 15) else 0)
+        theta = random_theta(kind, len(data.vocabulary), longest, sizes, generator)
+    args, kwargs, given, axes = _call(
+        number, data, theta, settings, generator, crossed=context is not None or context_tokens is not None
+    )
+    return Example(getattr(formal, algorithm.name), args, kwargs, theta, given, axes, data.vocabulary)
+
+
+def read_text(text: str, context: str | None, room: int | None) -> Data:
+    """Characters between bos_token and eos_token; the vocabulary is the characters there are."""
+    alphabet = sorted({*text, *(context or "")})
+    if room is not None and len(alphabet) > room:
+        raise ValueError(
+            f"the text has {len(alphabet)} different characters, but θ has N_V = {room + 3}, room for {room} and the special tokens; "
+            "give token IDs with --tokens"
         )
-        theta = kind.init(**common, **own, generator=generator)  # type: ignore[attr-defined]
+    alphabet += [str(v) for v in range(len(alphabet), room or 0)]
+    bos, eos = len(alphabet) + 1, len(alphabet) + 2
+    x, z = ([bos, *map(alphabet.index, one), eos] for one in (text, text if context is None else context))
+    return Data([*alphabet, "mask", "bos", "eos"], x, z, x[:-1])
 
-    def embed(ids: Sequence[int]) -> torch.Tensor:
-        return columns(theta.W_e[:, v] + theta.W_p[:, t] for t, v in enumerate(ids))
 
-    def written(ids: Sequence[int]) -> list[str]:
-        return [vocabulary[v] for v in ids]
+def read_tokens(tokens: Sequence[int], context: Sequence[int] | None, room: int | None) -> Data:
+    """Token IDs as they are; the vocabulary is θ's, or just large enough."""
+    largest = max([*tokens, *(context or ())], default=0)
+    if room is None and largest > LARGEST:
+        raise ValueError(f"--tokens: expected IDs up to {LARGEST} for a random θ, got {largest}")
+    alphabet = [str(v) for v in range(largest + 1 if room is None else room)]
+    return Data(
+        [*alphabet, "mask", "bos", "eos"],
+        list(tokens),
+        list(tokens if context is None else context),
+        list(tokens),
+    )
 
-    if number in range(1, 8):
-        for ids in (x, z):  # what Algorithm 10 would refuse: an unknown token, an empty or overlong sequence
-            formal.DTransformer(torch.tensor(ids, dtype=torch.long), theta)
-    prompt = x[:-1] if tokens is None else x
-    calls: dict[int, Callable[[], tuple[tuple[Any, ...], dict[str, Any], Axes]]] = {
-        1: lambda: ((x[min(1, len(x) - 1)], theta.W_e), {}, {}),
-        2: lambda: ((len(x) - 1, theta.W_p), {}, {}),
-        3: lambda: ((embed(x)[:, -1], embed(z), theta.layers[0].W.W_qkv[0]), {}, {"T": written(z)}),
-        4: lambda: (
-            (
-                embed(x),
-                embed(z),
-                theta.layers[0].W.W_qkv[0],
-                unidirectional(len(x)) if context is None else bidirectional(len(z), len(x)),
+
+def random_theta(
+    kind: type[TransformerTheta], N_V: int, ell_max: int, sizes: Sizes, generator: torch.Generator
+) -> TransformerTheta:
+    depth = {"L_enc": sizes.L, "L_dec": sizes.L} if kind is EDTheta else {"L": sizes.L}
+    extra = {"d_f": sizes.d_f} if kind is ETheta else {}
+    theta: TransformerTheta = kind.init(  # type: ignore[attr-defined]
+        N_V=N_V,
+        ell_max=ell_max,
+        H=sizes.H,
+        d_e=sizes.d_e,
+        d_mlp=sizes.d_mlp,
+        **depth,
+        **extra,
+        generator=generator,
+    )
+    return theta
+
+
+def _call(
+    number: int, data: Data, theta: Any, settings: Settings, generator: torch.Generator, crossed: bool
+) -> tuple[Any, ...]:
+    """(arguments, keywords, what is given, what stands along the inputs' axes) of an algorithm."""
+    x, z = data.x, data.z
+    training = settings.N_epochs, settings.eta
+    if number >= 8:
+        along = {"ℓ": data.written(x)}
+        return {
+            8: ((z, x, theta), {}, {"z": z, "x": x}, {}),
+            9: ((x, theta), {}, {"x": x}, {}),
+            10: ((x, theta), {}, {"x": x}, {}),
+            11: (([z], [x], theta, *training), {}, {"z_1": z, "x_1": x}, along),
+            12: (([x], theta, *training, settings.p_mask, generator), {}, {"x_1": x}, along),
+            13: (([x], theta, *training), {}, {"x_1": x}, along),
+            14: (
+                (data.prompt, theta, settings.ell_gen, settings.tau, generator),
+                {},
+                {"x": data.prompt, "τ": f"{settings.tau:g}"},
+                {},
             ),
-            {},
-            {"ℓ_x": written(x), "ℓ_z": written(z)},
-        ),
-        5: lambda: (
-            (
-                embed(x),
-                embed(z),
-                theta.layers[0].W,
-                unidirectional(len(x)) if context is None else bidirectional(len(z), len(x)),
+            15: (
+                (z, theta, settings.tau, generator),
+                {"ell_gen": settings.ell_gen},
+                {"z": z, "τ": f"{settings.tau:g}"},
+                {},
             ),
-            {},
-            {"ℓ_x": written(x), "ℓ_z": written(z)},
-        ),
-        6: lambda: ((embed(x)[:, -1], theta.layers[0].gamma1, theta.layers[0].beta1), {}, {}),
-        7: lambda: ((embed(x)[:, -1], theta.W_u), {}, {"N_V": vocabulary}),
-        8: lambda: ((z, x, theta), {}, {}),
-        9: lambda: ((x, theta), {}, {}),
-        10: lambda: ((x, theta), {}, {}),
-        11: lambda: (([z], [x], theta, settings.N_epochs, settings.eta), {}, {"ℓ": written(x)}),
-        12: lambda: (
-            ([x], theta, settings.N_epochs, settings.eta, settings.p_mask, generator),
-            {},
-            {"ℓ": written(x)},
-        ),
-        13: lambda: (([x], theta, settings.N_epochs, settings.eta), {}, {"ℓ": written(x)}),
-        14: lambda: ((prompt, theta, settings.ell_gen, settings.tau, generator), {}, {}),
-        15: lambda: ((z, theta, settings.tau, generator), {"ell_gen": settings.ell_gen}, {}),
+        }[number]
+    for ids in (x, z):  # refuses what Algorithm 10 would: an unknown token, an empty or overlong sequence
+        formal.DTransformer(torch.tensor(ids, dtype=torch.long), theta)
+    X, Z = (columns(theta.W_e[:, v] + theta.W_p[:, t] for t, v in enumerate(ids)) for ids in (x, z))
+    layer, last = theta.layers[0], f"the embedding of the last token, {data.written(x)[-1]}"
+    Mask, said = (
+        (bidirectional(len(z), len(x)), " ≡ 1")
+        if crossed
+        else (unidirectional(len(x)), "[t_z,t_x] = ⟦t_z ≤ t_x⟧")
+    )
+    attention = {
+        "X": f"the embeddings of {' '.join(data.written(x))}",
+        "Z": f"those of {' '.join(data.written(z))}",
+        "Mask": said,
     }
-    args, kwargs, axes = calls[number]()
-    return Example(getattr(formal, algorithm.name), args, kwargs, axes, vocabulary, theta)
+    along = {"ℓ_x": data.written(x), "ℓ_z": data.written(z), "T": data.written(z), "N_V": data.vocabulary}
+    first = min(1, len(x) - 1)
+    return {
+        1: ((x[first], theta.W_e), {}, {"v": [x[first]]}, along),
+        2: ((len(x) - 1, theta.W_p), {}, {"ℓ": f"{len(x)}, the position of the last token"}, along),
+        3: (
+            (X[:, -1], Z, layer.W.W_qkv[0]),
+            {},
+            {"e": last, "E": attention["Z"].replace("those", "the embeddings")},
+            along,
+        ),
+        4: ((X, Z, layer.W.W_qkv[0], Mask), {}, attention, along),
+        5: ((X, Z, layer.W, Mask), {}, attention, along),
+        6: ((X[:, -1], layer.gamma1, layer.beta1), {}, {"e": last}, along),
+        7: ((X[:, -1], theta.W_u), {}, {"e": last}, along),
+    }[number]
 
 
 def load_theta(path: Path, kind: type[TransformerTheta]) -> TransformerTheta:
     """θ from a safetensors file whose tensors carry the paper's names, as `Theta.named` gives them."""
     try:
-        return kind.from_named(load_file(path))
+        named = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path}: expected a safetensors file of θ: {error}") from error
+    try:
+        return kind.from_named(named)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def save_theta(theta: TransformerTheta, path: Path) -> None:
-    save_file({name: part.contiguous() for name, part in theta.named().items()}, path)
+def save_theta(theta: Theta, path: Path) -> None:
+    save_file(
+        {name: part.clone(memory_format=torch.contiguous_format) for name, part in theta.named().items()},
+        path,
+    )

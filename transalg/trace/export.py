@@ -25,6 +25,7 @@ def as_data(trace: Trace) -> dict[str, Any]:
             "doc": list(trace.algorithm.doc),
         },
         "sizes": trace.sizes,
+        "given": trace.given,
         "vocabulary": list(trace.vocabulary),
         "steps": [_step(step) for step in trace.steps],
     }
@@ -46,6 +47,7 @@ def _step(step: Step) -> dict[str, Any]:
         "axes": [list(step.axes[dim]) if dim in step.axes else None for dim in step.dims or ()],
         "along": list(_along(step)),  # of many vectors, what each belongs to
         "value": _value(step.value),
+        "inner": None if step.inner is None else _step(step.inner),
     }
 
 

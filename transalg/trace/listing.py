@@ -35,7 +35,9 @@ def show_list(algorithms: Iterable[Algorithm], console: Console) -> None:
             table.add_row(of, algorithm.name, title)
         console.print(table)
         console.print()
-    console.print(Text("transalg algorithm 10 shows one, transalg trace 10 runs it.", style="dim"))
+    console.print(
+        Text("transalg algorithm 10 (or a name) shows one, transalg trace 10 runs it.", style="dim")
+    )
 
 
 def show_source(algorithm: Algorithm, console: Console) -> None:
@@ -63,15 +65,16 @@ def show_source(algorithm: Algorithm, console: Console) -> None:
 def _row(line: Line, width: int) -> RenderableType:
     """Python and mathematics side by side where both fit, one above the other where they do not."""
     margin = "    " * (line.indent + 1)
+    math = line.math + (f"  (erratum {line.erratum})" if line.erratum else "")
     if not line.code:
-        return Text(f"{margin}# {line.math}", style="dim italic")
+        return Text(f"{margin}# {math}", style="dim italic")
     code = f"{margin}{textwrap.dedent(line.code)}"
-    if len(code) + 4 + len(line.math) <= width:
-        return _code(f"{code}  # {line.math}")
+    if len(code) + 4 + len(math) <= width:
+        return _code(f"{code}  # {math}")
     wrapped = textwrap.wrap(
         code, width, subsequent_indent=margin + 8 * " ", break_long_words=False, break_on_hyphens=False
     )
-    return Group(Text(f"{margin}# {line.math}", style="dim italic"), _code("\n".join(wrapped)))
+    return Group(Text(f"{margin}# {math}", style="dim italic"), _code("\n".join(wrapped)))
 
 
 def _header(algorithm: Algorithm, width: int) -> str:

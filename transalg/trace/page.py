@@ -4,6 +4,7 @@ import html
 import json
 import re
 from importlib.resources import files
+from typing import Any
 
 from transalg.trace.export import as_data
 from transalg.trace.record import Trace
@@ -17,10 +18,12 @@ MARK = re.compile(
 def page(trace: Trace) -> str:
     """The whole HTML document."""
     data = as_data(trace)
-    for step, shown in zip(trace.steps, data["steps"], strict=True):
-        shown["math"] = typeset(step.line.math)
-        shown["symbol"] = typeset(step.symbol)
-        shown["dims"] = None if step.dims is None else [typeset(dim) for dim in step.dims]
+    data["given"] = {
+        typeset(symbol): typeset(value) if isinstance(value, str) else value
+        for symbol, value in trace.given.items()
+    }
+    for shown in data["steps"]:
+        _typeset_step(shown)
     called = {step.algorithm.name: step.algorithm for step in trace.steps}
     data["listings"] = {name: _listing(algorithm) for name, algorithm in called.items()}
     data["sizes"] = {
@@ -34,6 +37,13 @@ def page(trace: Trace) -> str:
     )
 
 
+def _typeset_step(step: dict[str, Any]) -> None:
+    step["math"], step["symbol"] = typeset(step["math"]), typeset(step["symbol"])
+    step["dims"] = None if step["dims"] is None else [typeset(dim) for dim in step["dims"]]
+    if step["inner"] is not None:
+        _typeset_step(step["inner"])
+
+
 def _listing(algorithm: Algorithm) -> dict[str, object]:
     return {
         "kind": algorithm.kind,
@@ -45,6 +55,7 @@ def _listing(algorithm: Algorithm) -> dict[str, object]:
                 "math": typeset(line.math),
                 "code": line.code.strip(),
                 "indent": line.indent,
+                "erratum": line.erratum,
             }
             for line in algorithm.lines
         ],

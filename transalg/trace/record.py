@@ -4,7 +4,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import CodeType, FrameType
 from typing import Any
@@ -36,6 +36,9 @@ class Step:
     symbol: str = ""  # the variable, as the paper writes it
     dims: tuple[str, ...] | None = None  # its shape in symbols
     value: Any = None  # a tensor, a list of tensors, a number or a θ, as it was then
+    inner: "Step | None" = (
+        None  # a softmax inside the line's expression: attention weights have no name of their own
+    )
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -51,6 +54,7 @@ class Trace:
     result: Any = None
     sizes: dict[str, int] = field(default_factory=dict)  # the hyperparameters, read off θ
     vocabulary: Sequence[str] = ()
+    given: dict[str, Any] = field(default_factory=dict)  # what it was called with, by the paper's symbol
 
     def narrow(self, *, layer: int | None = None, lines: set[int] | None = None) -> "Trace":
         """Only this pass of the loops over layers, only these lines of the algorithm traced, with all they call."""
@@ -62,7 +66,7 @@ class Trace:
                 wanted = wanted and (lines is None or step.line.number in lines)
             if wanted:
                 keep.append(step)
-        return Trace(self.algorithm, keep, self.result, self.sizes, self.vocabulary)
+        return replace(self, steps=keep)
 
 
 def run(
@@ -180,6 +184,8 @@ class Recorder:
             raw = raw(frame.f_locals["theta"])
             sys.settrace(tracing)
         step.value = _copy(raw)
+        if line.inner is not None:
+            self._look_inside(call, frame, step)
         grown = frame.f_locals.get("x_hat", frame.f_locals.get("x"))
         if (
             line.targets == ("P",)
@@ -190,6 +196,19 @@ class Recorder:
         ):
             # Algorithms 14 and 15 lengthen their sequence: a column of P for every token it has now
             step.axes = step.axes | {step.dims[-1]: self._written(grown[-step.value.shape[-1] :])}
+
+    def _look_inside(self, call: Call, frame: FrameType, step: Step) -> None:
+        """Evaluate the softmax inside a line's expression where the line stood: the same code on the same variables."""
+        assert step.line.inner is not None
+        value = _copy(eval(step.line.inner, frame.f_globals, dict(frame.f_locals)))
+        math = re.search(r"softmax\(.*?\)", step.line.math)
+        dims = next(
+            (dims for name, (_, dims) in call.shapes.items() if re.search(rf"\b{name}\b", step.line.inner)),
+            None,
+        )
+        step.inner = replace(
+            step, symbol=math[0] if math else step.line.inner, dims=dims, value=value, inner=None
+        )
 
     def _written(self, tokens: Tensor) -> list[str]:
         return [self.vocabulary[i] for i in _copy(tokens)]
@@ -242,6 +261,8 @@ def _written(line: Line) -> str:
     found = re.match(
         r"(?:(?:for |∀|For )[^:]*: |return |sample a token )?(?P<name>[^\s\[,(]+(?:\(θ\))?)", line.math
     )
+    if found and line.symbol and found["name"].startswith(f"{line.symbol}_"):
+        return line.symbol  # α, where the line sets every α_t
     return "S" if line.math.startswith("∀t_z, t_x, if") else found["name"] if found else ""
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 from torch import Tensor
 
@@ -13,58 +13,87 @@ from transalg.trace.listing import heading
 from transalg.trace.record import Step, Trace
 
 
-def show_trace(trace: Trace, console: Console) -> None:
-    """Every executed line: number, mathematics, the variable it set, its shape in symbols and numbers, the values shortened."""
-    console.print(heading(trace.algorithm))
+def show_trace(trace: Trace, console: Console, *, passes: bool = False) -> None:
+    """Every executed line: number, mathematics, the variable it set, its shape in symbols and numbers, the values shortened.
+
+    `passes` says of every line which pass of its loops it is, for a trace in which the heads of the loops are left out.
+    """
+    _print(heading(trace.algorithm), console)
+    for symbol, given in trace.given.items():
+        equals = "" if symbol == "Mask" else " = "  # Mask[t_z,t_x] = …, Mask ≡ 1
+        _print(Text.assemble((symbol + equals, "green"), _given(given, trace)), console, hanging=4)
     if trace.sizes:
-        console.print(
-            Text(", ".join(f"{symbol} = {size}" for symbol, size in trace.sizes.items()), style="dim")
-        )
-    call = None
+        sizes = (f"{symbol.replace('ell', 'ℓ')}\u00a0=\u00a0{size}" for symbol, size in trace.sizes.items())
+        _print(Text(", ".join(sizes), style="dim"), console)
+    seen: set[int] = set()
     for step in trace.steps:
-        if step.call != call and step.depth:
+        if step.depth and step.call not in seen:
             which = "".join(f"  {index} = {count}" for index, count in step.passes.items())
-            console.print(
-                Padding(
-                    Text.assemble(
-                        "╭ ", (f"{step.algorithm.kind} ", "bold"), step.algorithm.name, (which, "magenta")
-                    ),
-                    (0, 0, 0, _margin(step) - 2),
-                )
+            _print(
+                Text.assemble(
+                    "╭ ", (f"{step.algorithm.kind} ", "bold"), step.algorithm.name, (which, "magenta")
+                ),
+                console,
+                indent=4 * step.depth - 2,
             )
-        call = step.call
-        _show_step(step, console)
+        seen.add(step.call)
+        _show_step(step, trace, console, passes and step.depth == 0)
 
 
-def _margin(step: Step) -> int:
-    return 4 * step.depth
+def _given(given: Any, trace: Trace) -> str:
+    """Token IDs with how they are written; a word as it is."""
+    if isinstance(given, str):
+        return given
+    return f"{' '.join(_token(v, trace) for v in given)}   (IDs {' '.join(map(str, given))})"
 
 
-def _show_step(step: Step, console: Console) -> None:
-    margin = _margin(step)
-    indent = margin + 4 + 2 * step.line.indent
+def _token(v: int, trace: Trace) -> str:
+    written = trace.vocabulary[v] if 0 <= v < len(trace.vocabulary) else str(v)
+    return {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(written, written)
+
+
+def _show_step(step: Step, trace: Trace, console: Console, passes: bool) -> None:
+    margin, inside = 4 * step.depth, 2 * step.line.indent
     row = Text.assemble(
-        (f"{step.line.number:>3} ", "cyan"),
-        " " * (2 * step.line.indent),
-        (step.line.math, "bold" if not step.depth else ""),
+        (f"{step.line.number:>3} ", "cyan"), " " * inside, (step.line.math, "" if step.depth else "bold")
     )
-    if step.line.kind in ("for", "while"):
+    loop = step.line.kind in ("for", "while")
+    if loop or (passes and step.passes):
+        said = {step.symbol: step.value} if loop else step.passes
         row.append(
-            f"   {step.symbol} {step.value}"
-            if step.line.kind == "while"
-            else f"   {step.symbol} = {step.value}",
+            "   "
+            + ", ".join(
+                f"{index} {count}" if index == "pass" else f"{index} = {count}"
+                for index, count in said.items()
+            ),
             "magenta",
         )
-        console.print(Padding(row, (0, 0, 0, margin), expand=False))
-        return
-    console.print(Padding(row, (0, 0, 0, margin), expand=False))
-    console.print(Padding(_result(step, console.width - indent - 2), (0, 0, 0, indent + 2), expand=False))
+    _print(row, console, indent=margin, hanging=4 + inside + 2)
+    if not loop:
+        for one in (step.inner, step):
+            if one is not None:
+                indent = margin + 6 + inside
+                _print(_result(one, trace, console.width - indent), console, indent=indent, hanging=2)
 
 
-def _result(step: Step, width: int) -> Text:
+def _print(text: Text, console: Console, *, indent: int = 0, hanging: int = 0) -> None:
+    """A text with a margin, its further lines indented by `hanging` more, without trailing blanks."""
+    room = console.width - indent
+    rows = (
+        text.split("\n")
+        if max(map(cell_len, text.plain.split("\n"))) <= room
+        else text.wrap(console, max(room - hanging, 20))
+    )
+    for i, row in enumerate(rows):
+        row.rstrip()
+        console.print(Text.assemble(" " * (indent + (hanging if i else 0)), row), soft_wrap=True)
+
+
+def _result(step: Step, trace: Trace, width: int) -> Text:
     """X ∈ ℝ^{d_e×ℓ} = 16×9 and the values, as many as there is room for."""
-    if isinstance(step.value, Theta):
-        of = summary(step.value)
+    value = step.value
+    if isinstance(value, Theta):
+        of = summary(value)
         return Text.assemble(
             (step.symbol, "green"), f" has {of['parameters']:,} numbers, ‖{step.symbol}‖ = {of['norm']:.5g}"
         )
@@ -73,18 +102,19 @@ def _result(step: Step, width: int) -> Text:
         space.append(
             f"{step.symbol} ∈ ℝ^{{{'×'.join(step.dims)}}} = {'×'.join(map(str, step.shape or ()))}", "green"
         )
-        if isinstance(step.value, list):
-            space.append(f" ({len(step.value)} of them)", "green")
+        if isinstance(value, list):
+            space.append(f" ({len(value)} of them)", "green")
         space.append("  ")
-    elif step.shape:
-        space.append(
-            f"{step.symbol} ∈ V^{step.shape[0]} = " if step.symbol[0] in "xyzx̃x̂" else f"{step.symbol} = ",
-            "green",
-        )
     else:
         space.append(f"{step.symbol} = ", "green")
+        if step.symbol.startswith("T̃"):  # positions, which the paper counts from 1
+            return space.append("{" + ", ".join(str(t + 1) for t in value.tolist()) + "}")
+        if isinstance(value, Tensor) and value.ndim == 1:
+            return space.append(_given(value.tolist(), trace))
+        if step.symbol == "y" and value >= 0:
+            return space.append(f"{value}   ({_token(value, trace)})")
     for columns in (6, 5, 4, 3, 2):
-        values = shortened(step.value, rows=2, columns=columns)
+        values = shortened(value, rows=2, columns=columns)
         if len(space) + len(values) <= width:
             break
     return space.append(values, "dim" if step.dims else "")
@@ -99,8 +129,9 @@ def shortened(value: Any, rows: int = 2, columns: int = 3) -> str:
     if value.ndim == 0:
         return _number(value.item())
     if value.ndim == 1:
-        shown = value if not value.is_floating_point() and len(value) <= 24 else value[:columns]
-        return "[" + " ".join(map(_number, shown.tolist())) + (" …]" if len(shown) < len(value) else "]")
+        return (
+            "[" + " ".join(map(_number, value[:columns].tolist())) + (" …]" if columns < len(value) else "]")
+        )
     if value.ndim > 2:
         return shortened(value[0], rows, columns) + ", …"
     inner = "; ".join(shortened(row, rows, columns)[1:-1] for row in value[:rows])
@@ -109,5 +140,5 @@ def shortened(value: Any, rows: int = 2, columns: int = 3) -> str:
 
 def _number(number: float) -> str:
     """Three significant digits, with a true minus."""
-    text = f"{number:.3g}" if isinstance(number, float) else str(number)
+    text = f"{number + 0.0:.3g}" if isinstance(number, float) else str(number)
     return text.replace("inf", "∞").replace("-", "−")

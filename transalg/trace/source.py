@@ -3,6 +3,7 @@
 import ast
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,7 @@ class Line:
     targets: tuple[str, ...] = ()  # the Python variables it sets
     symbol: str | None = None  # what it sets, as ⟦…⟧ names it
     dims: tuple[str, ...] | None = None  # the shape ⟦…⟧ declares; () is a scalar
+    inner: str | None = None  # a softmax that is part of its expression
     erratum: int | None = (
         None  # the row of docs/errata.md that says why it is not the paper's line to the letter
     )
@@ -64,11 +66,22 @@ def algorithms() -> tuple[Algorithm, ...]:
 
 def find(which: str) -> Algorithm:
     """The algorithm of this number or name."""
-    for algorithm in algorithms():
-        if which in (str(algorithm.number), algorithm.name) or which.lower() == algorithm.name.lower():
-            return algorithm
-    names = ", ".join(algorithm.name for algorithm in algorithms())
-    raise ValueError(f"there is no algorithm {which!r}: expected a number from 1 to 15, or one of {names}")
+
+    def folded(name: str) -> str:
+        return name.strip().lower().replace("_", "").lstrip("0")
+
+    names = {
+        folded(name): algorithm
+        for algorithm in algorithms()
+        for name in (algorithm.name, str(algorithm.number or algorithm.name))
+    }
+    if folded(which) in names:
+        return names[folded(which)]
+    close = get_close_matches(folded(which), names, n=1)
+    hint = (
+        f"; did you mean {names[close[0]].name}?" if close else ", or a name that `transalg algorithm` lists"
+    )
+    raise ValueError(f"there is no algorithm {which!r}: expected a number from 1 to 15{hint}")
 
 
 def _read(path: Path) -> list[Algorithm]:
@@ -158,8 +171,22 @@ def _line(tag: re.Match[str], code: str, indent: int, statement: ast.stmt, last:
         targets=tuple(name.id for name in names if isinstance(name, ast.Name)),
         symbol=tag["name"],
         dims=None if not tag["name"] else tuple(tag["dims"].split("×")) if tag["dims"] else (),
+        inner=_softmax_inside(statement),
         erratum=int(tag["erratum"]) if tag["erratum"] else None,
     )
+
+
+def _softmax_inside(statement: ast.stmt) -> str | None:
+    whole = getattr(statement, "value", None)
+    for node in ast.walk(statement):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "softmax"
+            and node is not whole
+        ):
+            return ast.unparse(node)
+    return None
 
 
 def _statements(body: list[ast.stmt], indent: int) -> list[tuple[ast.stmt, int]]:
