@@ -74,7 +74,11 @@ def example(
     kind = KINDS.get(number, DTheta)
     theta = load_theta(theta_file, kind) if theta_file else None
     room = theta.N_V - 3 if theta else None
-    data = read_text(text, context, room) if tokens is None else read_tokens(tokens, context_tokens, room)
+    data = (
+        read_text(text, context, room, theta_file)
+        if tokens is None
+        else read_tokens(tokens, context_tokens, room)
+    )
     generator = torch.Generator().manual_seed(seed)
     if theta is None:
         longest = max(len(data.x), len(data.z), 1) + (settings.ell_gen if number in (14, 15) else 0)
@@ -85,12 +89,12 @@ def example(
     return Example(getattr(formal, algorithm.name), args, kwargs, theta, given, axes, data.vocabulary)
 
 
-def read_text(text: str, context: str | None, room: int | None) -> Data:
+def read_text(text: str, context: str | None, room: int | None, theta_file: Path | None = None) -> Data:
     """Characters between bos_token and eos_token; the vocabulary is the characters there are."""
     alphabet = sorted({*text, *(context or "")})
     if room is not None and len(alphabet) > room:
         raise ValueError(
-            f"the text has {len(alphabet)} different characters, but θ has N_V = {room + 3}, room for {room} and the special tokens; "
+            f"the text has {len(alphabet)} different characters, but θ in {theta_file} has N_V = {room + 3}, room for {room} and the special tokens; "
             "give token IDs with --tokens"
         )
     alphabet += [str(v) for v in range(len(alphabet), room or 0)]
