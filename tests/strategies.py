@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
 from transalg.formal import AttentionTheta, DTheta, EDTheta, ETheta, MHAttentionTheta
-from transalg.formal.theta import Theta
+from transalg.formal.tree import Theta
 from transalg.formal.variants import ECTheta
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)

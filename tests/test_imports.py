@@ -14,6 +14,7 @@ ROOT = Path(transalg.__file__).parent
 # Top to bottom, as the architecture has it; parts that are yet to come stand in their place.
 TREE = [
     "formal.notation",
+    "formal.tree",
     "formal.theta",
     "formal.domains",
     "formal.components",

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from tests.strategies import KINDS, fill, rng, sizes, thetas
 from transalg.formal import DTheta, DTransformer, EDTheta, ETheta
-from transalg.formal.theta import Theta
+from transalg.formal.tree import Theta
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from transalg.formal.theta import Theta
+from transalg.formal.tree import Theta
 
 IDS = [21, 3, 0, 17, 3, 20, 8, 11, 2, 19, 22]
 

@@ -18,7 +18,8 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from .theta import Theta, TransformerTheta
+from .theta import TransformerTheta
+from .tree import Theta
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -22,7 +22,8 @@ from .architectures import DTransformer, MultiHead, Norm
 from .components import MHAttention, layer_norm
 from .domains import checked, classes, epsilon, learning_rate, mask, natural, parameters, sequences, shaped, starting_with_bos, tokens
 from .notation import GELU, bidirectional, columns, length, softmax, unidirectional
-from .theta import AttentionTheta, DTheta, EDTheta, ETheta, Layer, MHAttentionTheta, TransformerTheta, normal
+from .theta import AttentionTheta, DTheta, EDTheta, ETheta, Layer, MHAttentionTheta, TransformerTheta
+from .tree import normal
 
 # Normalisation (Gopher) ------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from transalg import formal
 from transalg.formal.notation import bidirectional, columns, unidirectional
-from transalg.formal.theta import DTheta, EDTheta, ETheta, Theta, TransformerTheta
+from transalg.formal.theta import DTheta, EDTheta, ETheta, TransformerTheta
+from transalg.formal.tree import Theta
 from transalg.trace.record import Axes, Trace, run
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from transalg.formal.theta import Theta
+from transalg.formal.tree import Theta
 from transalg.trace.record import Step, Trace
 
 DIGITS = 5  # significant digits of a number; more would not be seen

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from transalg import formal
 from transalg.formal import variants
-from transalg.formal.theta import Theta
+from transalg.formal.tree import Theta
 from transalg.trace.source import Algorithm, Line, algorithms
 
 Axes = dict[str, Sequence[str]]  # what stands along a dimension, by the paper's symbol: the tokens along ℓ

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 from torch import Tensor
 
-from transalg.formal.theta import Theta
+from transalg.formal.tree import Theta
 from transalg.trace.export import summary
 from transalg.trace.listing import heading
 from transalg.trace.record import Step, Trace
