@@ -193,3 +193,36 @@ def test_parameter_count() -> None:
         sum(prod(part.shape) for part in DTheta.init(**D, L=2).named().values())
         == 2 * 66 + 42 + 12 + 2 * layer
     )
+
+
+def test_a_theta_shows_its_sizes() -> None:
+    assert repr(DTheta.init(**D, L=2)).startswith(
+        "DTheta(L=2, d_e=6, N_V=11, ell_max=7, H=2, d_attn=3, d_mid=3, d_mlp=13: "
+    )
+    assert repr(pytree.tree_map(lambda part: None, DTheta.init(**D, L=2))) == "DTheta(…)"
+
+
+def test_paths_of_the_pytree_are_the_names() -> None:
+    theta = EDTheta.init(**D, L_enc=1, L_dec=1)
+    paths = [
+        pytree.keystr(path).removeprefix(".").replace("[", ".").replace("]", "")
+        for path, _ in pytree.tree_flatten_with_path(theta)[0]
+    ]
+    assert paths == list(theta.named())
+
+
+def test_an_ensemble_has_a_gradient_for_each_member() -> None:
+    """torch.func.vmap over θ, with grad inside: the value checks step aside."""
+    members = [fill(DTheta.init(**D, L=1), seed) for seed in range(3)]
+    stacked = pytree.tree_map(lambda *parts: torch.stack(parts), *members)
+    loss = lambda theta: -DTransformer(torch.tensor([9, 1, 2]), theta)[1, 0].log()  # noqa: E731
+    together = torch.func.vmap(torch.func.grad(loss))(stacked)
+    for i, member in enumerate(members):
+        for name, part in torch.func.grad(loss)(member).named().items():
+            assert_close(_part(together, name)[i], part)
+
+
+def _part(theta: object, name: str) -> torch.Tensor:
+    for key in name.split("."):
+        theta = theta[int(key)] if key.isdigit() else getattr(theta, key)  # type: ignore[index]
+    return theta  # type: ignore[return-value]

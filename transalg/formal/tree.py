@@ -29,7 +29,10 @@ class Theta:
         self.sizes()
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{symbol}={size}" for symbol, size in self.sizes().items())
+        try:
+            sizes = ", ".join(f"{symbol}={size}" for symbol, size in self.sizes().items())
+        except ValueError:  # between two transformations of a pytree, its leaves may be no tensors
+            return f"{type(self).__name__}(…)"
         return f"{type(self).__name__}({sizes}: {sum(part.numel() for part in self.named().values()):,} numbers)"
 
     def __add__(self: Own, other: Own) -> Own:
