@@ -16,9 +16,7 @@ install_import_hook([f"transalg.formal.{module}" for module in CHECKED], "bearty
 
 # No shrinking: a failing example is small enough to read, and the mutants would wait for it.
 PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-hypothesis.settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, max_examples=20, database=None, phases=PHASES
-)
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20, database=None, phases=PHASES)
 hypothesis.settings.load_profile("repeatable")
 torch.set_num_threads(1)  # the matrices are tiny, and the tests run in two processes
 

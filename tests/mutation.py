@@ -36,9 +36,7 @@ class Mutant:
         """Change the one file that defines `where`."""
         for path in sorted(package.rglob("*.py")):
             text = path.read_text(encoding="utf-8")
-            starts = [
-                text.find(f"\n{kind} {self.where}{end}") for kind in ("def", "class") for end in ("(", ":")
-            ]
+            starts = [text.find(f"\n{kind} {self.where}{end}") for kind in ("def", "class") for end in ("(", ":")]
             starts += [text.find(f"\n{self.where} = ")]
             start = max(starts)
             if start >= 0:
@@ -124,9 +122,7 @@ def run_all(mutants: list[Mutant]) -> dict[str, str]:
     outcomes: dict[str, str] = {}
     running: dict[int, tuple[Mutant, Path]] = {}
     nothing = mutants[0].where
-    control = Mutant(
-        nothing, f"{nothing}(", f"{nothing}(", " ".join(dict.fromkeys(mutant.tests for mutant in mutants))
-    )
+    control = Mutant(nothing, f"{nothing}(", f"{nothing}(", " ".join(dict.fromkeys(mutant.tests for mutant in mutants)))
     waiting = [control, *mutants]
     with tempfile.TemporaryDirectory() as logs:
         while waiting or running:

@@ -24,18 +24,14 @@ def normal(seed: int, *shape: int) -> torch.Tensor:
 def fill(theta: Any, seed: int, scale: float = 0.5) -> Any:
     """Every parameter random: a bias or a γ left at its initial value would hide mistakes."""
     generator = rng(seed)
-    return pytree.tree_map(
-        lambda part: scale * torch.randn(part.shape, generator=generator, dtype=part.dtype), theta
-    )
+    return pytree.tree_map(lambda part: scale * torch.randn(part.shape, generator=generator, dtype=part.dtype), theta)
 
 
 @st.composite
 def sizes(draw: st.DrawFn, *symbols: str, **within: st.SearchStrategy[int]) -> dict[str, int]:
     """A size for every symbol: distinct primes for those named, the given strategies for the rest."""
     primes = draw(st.permutations(PRIMES))
-    return dict(zip(symbols, primes, strict=False)) | {
-        symbol: draw(strategy) for symbol, strategy in within.items()
-    }
+    return dict(zip(symbols, primes, strict=False)) | {symbol: draw(strategy) for symbol, strategy in within.items()}
 
 
 def random_attention(seed: int, *, d_attn: int, d_x: int, d_z: int, d_out: int) -> AttentionTheta:
@@ -43,9 +39,7 @@ def random_attention(seed: int, *, d_attn: int, d_x: int, d_z: int, d_out: int) 
     return AttentionTheta(*(normal(seed + i, *shape) for i, shape in enumerate(shapes)))
 
 
-def random_heads(
-    seed: int, *, H: int, d_attn: int, d_mid: int, d_x: int, d_z: int, d_out: int
-) -> MHAttentionTheta:
+def random_heads(seed: int, *, H: int, d_attn: int, d_mid: int, d_x: int, d_z: int, d_out: int) -> MHAttentionTheta:
     shapes = (
         (H, d_attn, d_x),
         (H, d_attn),
@@ -82,6 +76,4 @@ def thetas(draw: st.DrawFn, kind: type[Any]) -> Any:
 @st.composite
 def sequences(draw: st.DrawFn, theta: Any, *, least: int = 1, special: bool = True) -> list[int]:
     top = theta.N_V if special else theta.N_V - 3
-    return draw(
-        st.lists(st.integers(0, top - 1), min_size=min(least, theta.ell_max), max_size=min(theta.ell_max, 6))
-    )
+    return draw(st.lists(st.integers(0, top - 1), min_size=min(least, theta.ell_max), max_size=min(theta.ell_max, 6)))

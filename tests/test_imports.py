@@ -56,9 +56,7 @@ def name_of(path: Path) -> str:
 def rank(module: str) -> int:
     """Where a module stands: by its own line, or by that of the package it is in."""
     while module not in TREE:
-        assert "." in module, (
-            f"transalg.{module} stands nowhere in the tree: add it to TREE and to the architecture"
-        )
+        assert "." in module, f"transalg.{module} stands nowhere in the tree: add it to TREE and to the architecture"
         module = module.rpartition(".")[0]
     return TREE.index(module)
 
@@ -78,9 +76,7 @@ def imports(path: Path) -> list[str]:
             )
             # `from transalg.formal import variants` imports a module, `from transalg.formal import DTheta` a name of one
             found += [
-                f"{base}.{alias.name}"
-                if (ROOT.parent / base.replace(".", "/") / f"{alias.name}.py").exists()
-                else base
+                f"{base}.{alias.name}" if (ROOT.parent / base.replace(".", "/") / f"{alias.name}.py").exists() else base
                 for alias in node.names
             ]
     return found
@@ -92,18 +88,12 @@ def test_a_module_imports_only_from_those_above_it(path: Path) -> None:
     for imported in imports(path):
         if imported == "transalg" or not imported.startswith("transalg."):
             continue
-        assert rank(imported.removeprefix("transalg.")) < rank(own), (
-            f"transalg.{own} imports {imported}, which stands below it"
-        )
+        assert rank(imported.removeprefix("transalg.")) < rank(own), f"transalg.{own} imports {imported}, which stands below it"
 
 
 def test_formal_imports_torch_and_nothing_of_the_package() -> None:
     outside = {
-        name.split(".")[0]
-        for path in MODULES
-        if "formal" in path.parts
-        for name in imports(path)
-        if not name.startswith("transalg.formal")
+        name.split(".")[0] for path in MODULES if "formal" in path.parts for name in imports(path) if not name.startswith("transalg.formal")
     }
     assert outside - sys.stdlib_module_names == {"torch", "jaxtyping"}
 
@@ -134,8 +124,6 @@ def test_nothing_heavy_is_imported(command: str) -> None:
 
 
 def test_every_verb_is_covered() -> None:
-    usage = subprocess.run(
-        [sys.executable, "-m", "transalg", "--help"], capture_output=True, text=True, check=True
-    ).stdout
+    usage = subprocess.run([sys.executable, "-m", "transalg", "--help"], capture_output=True, text=True, check=True).stdout
     verbs = re.search(r"\{([\w,]+)\}", usage)[1].split(",")
     assert verbs and all(f"{verb} --help" in LIGHT for verb in verbs)

@@ -165,9 +165,7 @@ MUTANTS = [
 
 def test_every_mutant_is_killed(record_property: pytest.FixtureRequest) -> None:
     assert len(MUTANTS) == len({str(mutant) for mutant in MUTANTS}) >= 40
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.mutation"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-m", "tests.mutation"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
     assert outcomes.pop("control") == "survived", "the tests must pass on the package as it is"

@@ -44,11 +44,7 @@ def functions() -> dict[str, tuple[ast.FunctionDef, dict[int, str]]]:
     found = {}
     for file in FILES:
         text = (FORMAL / f"{file}.py").read_text(encoding="utf-8")
-        comments = {
-            t.start[0]: t.string
-            for t in tokenize.generate_tokens(io.StringIO(text).readline)
-            if t.type == tokenize.COMMENT
-        }
+        comments = {t.start[0]: t.string for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT}
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef) and node.name in PAPER:
                 assert node.end_lineno
@@ -90,11 +86,7 @@ def test_each_numbered_line_is_one_statement_in_order(name: str) -> None:
     assert isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
     rows: dict[int, tuple[str, ast.stmt | None]] = {}
     for statement in walk(body):
-        last = (
-            statement.body[0].lineno - 1
-            if isinstance(statement, ast.For | ast.While)
-            else statement.end_lineno
-        )
+        last = statement.body[0].lineno - 1 if isinstance(statement, ast.For | ast.While) else statement.end_lineno
         assert last in comments, f"line {statement.lineno} has no tag: {ast.unparse(statement)}"
         assert not getattr(statement, "orelse", []), "no line of the paper is an else"
         rows[last] = comments.pop(last), statement
@@ -114,9 +106,7 @@ def test_each_numbered_line_is_one_statement_in_order(name: str) -> None:
             if not line.startswith(("return", "for:", "while")):
                 written = re.match(r"(?:(?:for t∈\S+|For h∈\[H\]|∀t): |sample a token )?([^\s\[]+)", math)[1]
                 written = "S" if math.startswith("∀t_z, t_x, if ¬Mask") else written
-                assert ASCII.get(written, written) == line, (
-                    f"{name} {number}: the tag sets {written}, Python sets {line}"
-                )
+                assert ASCII.get(written, written) == line, f"{name} {number}: the tag sets {written}, Python sets {line}"
 
 
 @pytest.mark.parametrize("name", PAPER)
@@ -124,26 +114,14 @@ def test_ends_close_their_loops(name: str) -> None:
     """An `end` stands right after the body of the loop it closes, indented like the loop."""
     node, comments = functions()[name]
     source = (
-        (
-            FORMAL
-            / next(f"{file}.py" for file in FILES if f"def {name}(" in (FORMAL / f"{file}.py").read_text())
-        )
-        .read_text()
-        .splitlines()
+        (FORMAL / next(f"{file}.py" for file in FILES if f"def {name}(" in (FORMAL / f"{file}.py").read_text())).read_text().splitlines()
     )
     loops = [statement for statement in walk(node.body[1:]) if isinstance(statement, ast.For | ast.While)]
     ends = [row for row, comment in comments.items() if comment.endswith(": end")]
     closed = []
     for loop in reversed(loops):  # inner loops first
-        row = next(
-            row
-            for row in ends
-            if row > loop.end_lineno
-            and len(source[row - 1]) - len(source[row - 1].lstrip()) == loop.col_offset
-        )
-        assert all(r in ends for r in range(loop.end_lineno + 1, row + 1)), (
-            "only ends may stand between a loop's body and its end"
-        )
+        row = next(row for row in ends if row > loop.end_lineno and len(source[row - 1]) - len(source[row - 1].lstrip()) == loop.col_offset)
+        assert all(r in ends for r in range(loop.end_lineno + 1, row + 1)), "only ends may stand between a loop's body and its end"
         closed.append(row)
     assert sorted(closed) == sorted(ends)
 
@@ -168,9 +146,7 @@ def test_the_tool_reads_the_same_lines() -> None:
         (i, name, len(lines.split())) for i, (name, lines) in enumerate(PAPER.items(), start=1)
     ]
     for algorithm in algorithms():  # the variants keep the same form
-        assert [line.number for line in algorithm.lines] == list(range(1, len(algorithm.lines) + 1)), (
-            algorithm.name
-        )
+        assert [line.number for line in algorithm.lines] == list(range(1, len(algorithm.lines) + 1)), algorithm.name
 
 
 # Tags that say something else than the paper's line, and the erratum they carry.

@@ -66,9 +66,7 @@ def test_trace_shows_shapes_in_symbols_and_numbers(transalg) -> None:
 
 
 def test_trace_narrows(transalg) -> None:
-    _, out, _ = transalg(
-        "trace", "10", "--text", "my text", "--layer", "2", "--lines", "5-6,11", "--depth", "2"
-    )
+    _, out, _ = transalg("trace", "10", "--text", "my text", "--layer", "2", "--lines", "5-6,11", "--depth", "2")
     assert re.findall(r"^ +(\d+) (?!.*∈ ℝ).*(?:X̃\[:,t\] ←|X ← X|return P)", out, re.M) == ["5", "6", "11"]
     assert "Algorithm 4 Attention  h = 2" in out
 
@@ -160,9 +158,7 @@ def test_a_mistake_gets_a_line_and_status_2(transalg, message: str) -> None:
 
 
 def test_a_theta_that_does_not_fit_is_named(transalg, tmp_path: Path) -> None:
-    damaged, other, small, encoder = (
-        tmp_path / f"{name}.safetensors" for name in ("damaged", "other", "small", "encoder")
-    )
+    damaged, other, small, encoder = (tmp_path / f"{name}.safetensors" for name in ("damaged", "other", "small", "encoder"))
     damaged.write_bytes(b"not a tensor in sight")
     theta = DTheta.init(N_V=5, ell_max=7, L=1, H=1, d_e=2, d_mlp=3)
     save_file({"W_e": theta.W_e.contiguous()}, other)
@@ -189,16 +185,12 @@ def test_nothing_is_written_when_it_fails(transalg, tmp_path: Path) -> None:
 
 def test_bad_options_are_refused_by_the_parser() -> None:
     for arguments in (["trace"], ["nope"], ["trace", "10", "--nope"], ["trace", "10", "--seed", "x"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "transalg", *arguments], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([sys.executable, "-m", "transalg", *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
 def test_version() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "transalg", "--version"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", "transalg", "--version"], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"transalg \d+\.\d+\.\d+\n", done.stdout)
 
 

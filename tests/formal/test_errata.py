@@ -111,9 +111,7 @@ def test_06_mask_orientation() -> None:
         Attention(X, X, W_qkv, elsewhere)
     changed = X.clone()
     changed[:, 1:] += 1
-    assert_close(
-        Attention(X, X, W_qkv, elsewhere.T)[:, 0], Attention(changed, changed, W_qkv, elsewhere.T)[:, 0]
-    )
+    assert_close(Attention(X, X, W_qkv, elsewhere.T)[:, 0], Attention(changed, changed, W_qkv, elsewhere.T)[:, 0])
 
 
 def test_07_fully_masked_column() -> None:
@@ -128,12 +126,7 @@ def test_07_fully_masked_column() -> None:
     V = Attention(X, Z, W_qkv, Mask)
     assert V[:, 0].abs().sum() > 0 and (V[:, 1] == 0).all()
     by_X, by_Z = torch.func.grad(total, argnums=(0, 1))(X, Z)
-    assert (
-        by_X.isfinite().all()
-        and by_Z.isfinite().all()
-        and (by_X[:, 1] == 0).all()
-        and (by_X[:, 0] != 0).any()
-    )
+    assert by_X.isfinite().all() and by_Z.isfinite().all() and (by_X[:, 1] == 0).all() and (by_X[:, 0] != 0).any()
 
 
 def test_08_inference_beyond_its_bounds() -> None:
@@ -158,9 +151,7 @@ def test_09_limits_of_temperature() -> None:
 
 
 def test_10_seq2seq_inference_halts() -> None:
-    never = replace(
-        edtheta, W_u=torch.zeros_like(edtheta.W_u)
-    )  # τ = 0 then always says token 0, never eos_token
+    never = replace(edtheta, W_u=torch.zeros_like(edtheta.W_u))  # τ = 0 then always says token 0, never eos_token
     x_hat = EDInference([1], never, 0.0)
     assert x_hat.tolist() == [BOS] + [0] * 7
     assert 0 in x_hat  # y ← 0 would be a token here
@@ -233,9 +224,7 @@ def test_17_residual_stream() -> None:
     X = normal(0, 6, 3)
     with pytest.raises(RuntimeError, match="must match the size"):
         X + MHAttention(X, X, wide, unidirectional(3))
-    with pytest.raises(
-        ValueError, match=r"theta: expected d_e = 6 in W.W_o ∈ ℝ\^\{d_e×H\*d_mid\}, as in W.W_q, got 5"
-    ):
+    with pytest.raises(ValueError, match=r"theta: expected d_e = 6 in W.W_o ∈ ℝ\^\{d_e×H\*d_mid\}, as in W.W_q, got 5"):
         replace(theta, layers=(replace(theta.layers[0], W=wide, gamma1=normal(0, 6)),))
     cross = random_heads(0, H=2, d_attn=3, d_mid=7, d_x=6, d_z=11, d_out=5)
     assert MHAttention(X, normal(0, 11, 2), cross, bidirectional(2, 3)).shape == (5, 3)

@@ -36,10 +36,7 @@ def test_beyond_ell_max_the_last_ell_max_tokens_count() -> None:
     assert len(y) == 7
     for i in range(3, len(x)):
         assert x[i] == DTransformer(x[max(0, i - 5) : i], theta)[:, -1].argmax()
-    assert (
-        DInference([7, 7, 7, BOS, 1, 2, 3, 4], theta, 2, 0).tolist()
-        == DInference([BOS, 1, 2, 3, 4], theta, 2, 0).tolist()
-    )
+    assert DInference([7, 7, 7, BOS, 1, 2, 3, 4], theta, 2, 0).tolist() == DInference([BOS, 1, 2, 3, 4], theta, 2, 0).tolist()
 
 
 def test_the_empty_prompt_starts_from_bos() -> None:

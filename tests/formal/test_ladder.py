@@ -46,9 +46,7 @@ def test_attention_treats_each_query_on_its_own(d: dict[str, int], seed: int) ->
     )
     Mask = torch.rand(ell_z, ell_x, generator=rng(seed)) < 0.5
     Mask[0] = True
-    expected = torch.stack(
-        [single_query_attention(X[:, t], Z[:, Mask[:, t]], W_qkv) for t in range(ell_x)], dim=1
-    )
+    expected = torch.stack([single_query_attention(X[:, t], Z[:, Mask[:, t]], W_qkv) for t in range(ell_x)], dim=1)
     assert_close(Attention(X, Z, W_qkv, Mask), expected, **exactly)
 
 
@@ -57,9 +55,7 @@ def test_one_head_with_identity_output_is_algorithm_4(d: dict[str, int], seed: i
     ell_z, ell_x = d.pop("ell_z"), d.pop("ell_x")
     head = random_attention(seed, d_out=d["d_mid"], d_attn=d["d_attn"], d_x=d["d_x"], d_z=d["d_z"])
     parts = [part[None] for part in (head.W_q, head.b_q, head.W_k, head.b_k, head.W_v, head.b_v)]
-    W = MHAttentionTheta(
-        *parts, torch.eye(d["d_mid"], dtype=torch.float64), torch.zeros(d["d_mid"], dtype=torch.float64)
-    )
+    W = MHAttentionTheta(*parts, torch.eye(d["d_mid"], dtype=torch.float64), torch.zeros(d["d_mid"], dtype=torch.float64))
     X, Z, Mask = (
         normal(seed + 10, d["d_x"], ell_x),
         normal(seed + 11, d["d_z"], ell_z),
@@ -82,10 +78,7 @@ def test_heads_add_up(d: dict[str, int], seed: int) -> None:
         bidirectional(ell_z, ell_x),
     )
     blocks = W.W_o.split(d["d_mid"], dim=1)
-    expected = (
-        sum(block @ Attention(X, Z, head, Mask) for block, head in zip(blocks, W.W_qkv, strict=True))
-        + W.b_o[:, None]
-    )
+    expected = sum(block @ Attention(X, Z, head, Mask) for block, head in zip(blocks, W.W_qkv, strict=True)) + W.b_o[:, None]
     assert_close(MHAttention(X, Z, W, Mask), expected, **exactly)
 
 

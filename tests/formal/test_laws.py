@@ -70,9 +70,7 @@ def test_the_decoder_is_causal_in_x_and_sees_all_of_z(theta: EDTheta, data: st.D
     assert_close(EDTransformer(z, x[:t], theta), EDTransformer(z, x, theta)[:, :t], **exactly)
     for i in range(len(z)):
         changed = [*z[:i], (z[i] + 1) % theta.N_V, *z[i + 1 :]]
-        assert not torch.allclose(
-            EDTransformer(changed, x, theta)[:, 0], EDTransformer(z, x, theta)[:, 0], **exactly
-        )
+        assert not torch.allclose(EDTransformer(changed, x, theta)[:, 0], EDTransformer(z, x, theta)[:, 0], **exactly)
 
 
 def dependence(transformer: object, theta: object, tokens: Tensor) -> Tensor:
@@ -119,28 +117,20 @@ def test_without_positions_an_encoder_is_permutation_equivariant(theta: ETheta, 
     theta = replace(theta, W_p=torch.zeros_like(theta.W_p))
     x = data.draw(sequences(theta, least=2))
     order = data.draw(st.permutations(range(len(x))))
-    assert_close(
-        ETransformer([x[i] for i in order], theta), ETransformer(x, theta)[:, list(order)], **exactly
-    )
+    assert_close(ETransformer([x[i] for i in order], theta), ETransformer(x, theta)[:, list(order)], **exactly)
 
 
 @given(thetas(EDTheta), st.data())
-def test_without_positions_a_decoder_does_not_see_the_order_of_its_context(
-    theta: EDTheta, data: st.DataObject
-) -> None:
+def test_without_positions_a_decoder_does_not_see_the_order_of_its_context(theta: EDTheta, data: st.DataObject) -> None:
     theta = replace(theta, W_p=torch.zeros_like(theta.W_p))
     z, x = data.draw(sequences(theta, least=2)), data.draw(sequences(theta))
-    assert_close(
-        EDTransformer(data.draw(st.permutations(z)), x, theta), EDTransformer(z, x, theta), **exactly
-    )
+    assert_close(EDTransformer(data.draw(st.permutations(z)), x, theta), EDTransformer(z, x, theta), **exactly)
 
 
 @given(thetas(ETheta), st.data())
 def test_positions_break_the_symmetry(theta: ETheta, data: st.DataObject) -> None:
     if theta.ell_max >= 2 and len(theta.W_e) > 2:
-        assert not torch.allclose(
-            ETransformer([0, 1], theta)[:, [1, 0]], ETransformer([1, 0], theta), **exactly
-        )
+        assert not torch.allclose(ETransformer([0, 1], theta)[:, [1, 0]], ETransformer([1, 0], theta), **exactly)
 
 
 @given(seeds, st.floats(-50, 50))
@@ -156,9 +146,7 @@ def test_a_bias_of_the_keys_moves_nothing(seed: int) -> None:
     """b_k shifts every score of a query alike, so softmax takes it away."""
     W_qkv = random_attention(seed, d_attn=5, d_x=3, d_z=7, d_out=2)
     X, Z, Mask = normal(seed, 3, 11), normal(seed + 1, 7, 13), bidirectional(13, 11)
-    assert_close(
-        Attention(X, Z, replace(W_qkv, b_k=0.0 * W_qkv.b_k), Mask), Attention(X, Z, W_qkv, Mask), **exactly
-    )
+    assert_close(Attention(X, Z, replace(W_qkv, b_k=0.0 * W_qkv.b_k), Mask), Attention(X, Z, W_qkv, Mask), **exactly)
 
 
 def test_batching_from_outside() -> None:
@@ -172,16 +160,12 @@ def test_batching_from_outside() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 5e-2), (torch.float16, 1e-2)]
-)
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.bfloat16, 5e-2), (torch.float16, 1e-2)])
 def test_any_dtype_goes_in_and_comes_out(dtype: torch.dtype, bound: float) -> None:
     theta = DTheta.init(N_V=11, ell_max=7, L=2, H=2, d_e=6, d_mlp=13, generator=rng(0))
     P = DTransformer([9, 1, 2, 3], theta.to(dtype))
     assert P.dtype == dtype
-    assert_close(
-        P.double(), DTransformer([9, 1, 2, 3], theta.to(dtype).to(torch.float64)), rtol=0, atol=bound
-    )
+    assert_close(P.double(), DTransformer([9, 1, 2, 3], theta.to(dtype).to(torch.float64)), rtol=0, atol=bound)
     assert DInference([9, 1], theta.to(dtype), 3, 1.0, rng(0)).shape == (3,)
 
 
@@ -207,9 +191,7 @@ def test_every_norm_and_every_attention_is_the_one_given(
         return counted
 
     depth = {"L_enc": 2, "L_dec": 2} if kind is EDTheta else {"L": 2}
-    theta = kind.init(
-        N_V=11, ell_max=7, H=2, d_e=6, d_mlp=13, **depth, **({"d_f": 5} if kind is ETheta else {})
-    )  # type: ignore[attr-defined]
+    theta = kind.init(N_V=11, ell_max=7, H=2, d_e=6, d_mlp=13, **depth, **({"d_f": 5} if kind is ETheta else {}))  # type: ignore[attr-defined]
     transformer(
         *inputs,
         theta,
@@ -273,9 +255,7 @@ def test_inference_draws_from_the_last_column() -> None:
     """The first token of Algorithm 14 is distributed as q ∝ P[:,ℓ]^{1/τ}, that of Algorithm 15 as its own."""
     common = {"N_V": 7, "ell_max": 5, "H": 1, "d_e": 3, "d_mlp": 11, "d_attn": 5, "d_mid": 2}
     theta, generator = fill(DTheta.init(**common, L=1), 3), rng(2)
-    drawn = torch.bincount(
-        torch.stack([DInference([5, 1, 2], theta, 1, 1.5, generator)[0] for _ in range(300)]), minlength=7
-    )
+    drawn = torch.bincount(torch.stack([DInference([5, 1, 2], theta, 1, 1.5, generator)[0] for _ in range(300)]), minlength=7)
     assert chi_squared(drawn, tempered(DTransformer([5, 1, 2], theta)[:, 2], 1.5)) < CHI2_6
     theta = fill(EDTheta.init(**common, L_enc=1, L_dec=1), 4)
     drawn = torch.bincount(

@@ -70,9 +70,7 @@ def test_fields_are_those_of_the_paper() -> None:
 )
 def test_hyperparameters_are_read_off_the_shapes(d: dict[str, int]) -> None:
     for kind, extra in KINDS.items():
-        own = {symbol: size for symbol, size in d.items() if symbol not in ("d_f", "N_C", "L")} | {
-            symbol: d[symbol] for symbol in extra
-        }
+        own = {symbol: size for symbol, size in d.items() if symbol not in ("d_f", "N_C", "L")} | {symbol: d[symbol] for symbol in extra}
         own |= {"L_enc": d["L"], "L_dec": d["L"] + 1} if kind is EDTheta else {"L": d["L"]}
         theta = kind.init(**own)  # type: ignore[attr-defined]
         assert theta.sizes() == own
@@ -122,9 +120,7 @@ def test_gradients_come_as_a_theta() -> None:
     theta = fill(DTheta.init(**D, L=2), 0)
     gradient = torch.func.grad(lambda theta: DTransformer([1, 2, 3], theta)[5, 2].log())(theta)
     assert type(gradient) is DTheta
-    assert {name: part.shape for name, part in gradient.named().items()} == {
-        name: part.shape for name, part in theta.named().items()
-    }
+    assert {name: part.shape for name, part in gradient.named().items()} == {name: part.shape for name, part in theta.named().items()}
     step = 1e-6
     for name, part in theta.named().items():  # one entry of every part against the difference quotient
         at = tuple(0 for _ in part.shape)
@@ -132,9 +128,7 @@ def test_gradients_come_as_a_theta() -> None:
         for sign in (1, -1):
             other = part.clone()
             other[at] += sign * step
-            moved.append(
-                DTransformer([1, 2, 3], DTheta.from_named(theta.named() | {name: other}))[5, 2].log()
-            )
+            moved.append(DTransformer([1, 2, 3], DTheta.from_named(theta.named() | {name: other}))[5, 2].log())
         assert_close((moved[0] - moved[1]) / (2 * step), gradient.named()[name][at], rtol=1e-5, atol=1e-7)
 
 
@@ -175,9 +169,7 @@ def test_any_wrong_size_is_found_and_named(kind: type[Theta], data: st.DataObjec
 
 def test_the_message_says_which_parts_disagree() -> None:
     theta = DTheta.init(**D, L=2)
-    with pytest.raises(
-        ValueError, match=r"theta: expected d_e = 6 in W_p ∈ ℝ\^\{d_e×ell_max\}, as in W_e, got 5"
-    ):
+    with pytest.raises(ValueError, match=r"theta: expected d_e = 6 in W_p ∈ ℝ\^\{d_e×ell_max\}, as in W_e, got 5"):
         replace(theta, W_p=torch.zeros(5, 7, dtype=torch.float64))
     with pytest.raises(ValueError, match=r"theta: expected gamma ∈ ℝ\^\{d_e\}, got the shape \(2, 3\)"):
         replace(theta, gamma=torch.zeros(2, 3))
@@ -189,24 +181,18 @@ def test_parameter_count() -> None:
     # W_e and W_u 11·6 each, W_p 6·7, γ and β 6 each; a layer: 4 norms of 6, MLP 2·13·6 + 13 + 6, attention 2 heads of 3:
     # 3 projections of 2·3·6 + 2·3, W_o 6·6 + 6.
     layer = 24 + (2 * 13 * 6 + 19) + 3 * (36 + 6) + 42
-    assert (
-        sum(prod(part.shape) for part in DTheta.init(**D, L=2).named().values())
-        == 2 * 66 + 42 + 12 + 2 * layer
-    )
+    assert sum(prod(part.shape) for part in DTheta.init(**D, L=2).named().values()) == 2 * 66 + 42 + 12 + 2 * layer
 
 
 def test_a_theta_shows_its_sizes() -> None:
-    assert repr(DTheta.init(**D, L=2)).startswith(
-        "DTheta(L=2, d_e=6, N_V=11, ell_max=7, H=2, d_attn=3, d_mid=3, d_mlp=13: "
-    )
+    assert repr(DTheta.init(**D, L=2)).startswith("DTheta(L=2, d_e=6, N_V=11, ell_max=7, H=2, d_attn=3, d_mid=3, d_mlp=13: ")
     assert repr(pytree.tree_map(lambda part: None, DTheta.init(**D, L=2))) == "DTheta(…)"
 
 
 def test_paths_of_the_pytree_are_the_names() -> None:
     theta = EDTheta.init(**D, L_enc=1, L_dec=1)
     paths = [
-        pytree.keystr(path).removeprefix(".").replace("[", ".").replace("]", "")
-        for path, _ in pytree.tree_flatten_with_path(theta)[0]
+        pytree.keystr(path).removeprefix(".").replace("[", ".").replace("]", "") for path, _ in pytree.tree_flatten_with_path(theta)[0]
     ]
     assert paths == list(theta.named())
 

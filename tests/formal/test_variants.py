@@ -54,9 +54,7 @@ def theta_d(seed: int = 0, L: int = 2) -> DTheta:
 @given(seeds)
 def test_rmsnorm_is_torchs(seed: int) -> None:
     e, gamma = normal(seed, 7), normal(seed + 1, 7)
-    assert_close(
-        RMSnorm(e, gamma, eps=1e-3), torch.nn.functional.rms_norm(e, (7,), gamma, eps=1e-3), **exactly
-    )
+    assert_close(RMSnorm(e, gamma, eps=1e-3), torch.nn.functional.rms_norm(e, (7,), gamma, eps=1e-3), **exactly)
 
 
 @given(seeds)
@@ -68,9 +66,7 @@ def test_rmsnorm_is_layer_norm_where_m_and_beta_are_0(seed: int) -> None:
 
 def test_rmsnorm_ignores_beta_so_it_stands_in_lines_5_7_and_10() -> None:
     theta = theta_d()
-    other = DTheta.from_named(
-        {name: part + 1 if "beta" in name else part for name, part in theta.named().items()}
-    )
+    other = DTheta.from_named({name: part + 1 if "beta" in name else part for name, part in theta.named().items()})
     gopher = partial(DTransformer, layer_norm=RMSnorm)
     assert_close(gopher([1, 2, 3], theta), gopher([1, 2, 3], other), **exactly)
     assert not torch.allclose(gopher([1, 2, 3], theta), DTransformer([1, 2, 3], theta))
@@ -111,9 +107,7 @@ def test_sinusoids_stand_in_every_architecture_and_are_not_trained(positions: ob
         DTransformer([1, 2], replace(theta, W_p=W_p)),
         **exactly,
     )
-    trained = DTraining(
-        [[9, 1, 2]], theta, 2, 0.1, DTransformer=lambda x, theta: DTransformer(x, with_positions(theta, W_p))
-    )
+    trained = DTraining([[9, 1, 2]], theta, 2, 0.1, DTransformer=lambda x, theta: DTransformer(x, with_positions(theta, W_p)))
     assert trained.W_p.equal(theta.W_p) and not trained.W_e.equal(theta.W_e)
     ed = fill(EDTheta.init(**D, L_enc=1, L_dec=1), 0)
     assert EDTransformer([1], [2], with_positions(ed, W_p)).shape == (11, 1)
@@ -127,9 +121,7 @@ def test_relative_attention_sees_distances_only(seed: int, shift: int) -> None:
     x = torch.randint(0, 11, (7,), generator=rng(seed))
     assert_close(gopher(x[shift:], theta)[:, 1:], gopher(x, theta)[:, shift + 1 :], **exactly)
     absolute = partial(DTransformer, Mask=lambda ell, l: banded(ell, 2))
-    assert not torch.allclose(
-        absolute(x[shift:], theta_d(seed, L=1))[:, 1:], absolute(x, theta_d(seed, L=1))[:, shift + 1 :]
-    )
+    assert not torch.allclose(absolute(x[shift:], theta_d(seed, L=1))[:, 1:], absolute(x, theta_d(seed, L=1))[:, shift + 1 :])
 
 
 def test_relative_attention_sees_the_order() -> None:
@@ -144,13 +136,8 @@ def test_relative_attention_sees_the_order() -> None:
 def test_relative_attention_without_distances_is_attention() -> None:
     theta = relative(theta_d(), 4, rng(0))
     off = DTheta.from_named  # W_r = 0 and u = w = 0 leave Algorithm 4
-    layers = tuple(
-        replace(layer, W=replace(layer.W, W_r=0 * layer.W.W_r, u=0 * layer.W.u, w=0 * layer.W.w))
-        for layer in theta.layers
-    )
-    plain = off(
-        {name: part for name, part in theta.named().items() if not name.endswith((".W_r", ".u", ".w"))}
-    )
+    layers = tuple(replace(layer, W=replace(layer.W, W_r=0 * layer.W.W_r, u=0 * layer.W.u, w=0 * layer.W.w)) for layer in theta.layers)
+    plain = off({name: part for name, part in theta.named().items() if not name.endswith((".W_r", ".u", ".w"))})
     assert_close(
         DTransformer([1, 2, 3], replace(theta, layers=layers), MHAttention=RelativeMHAttention),
         DTransformer([1, 2, 3], plain),
@@ -163,9 +150,7 @@ def test_gopher_trains_by_algorithm_13() -> None:
     x = [9, 3, 1, 4, 1, 5, 10]
     trained = DTraining([x], theta, 40, 0.05, DTransformer=Gopher)
     assert Gopher(x, trained).argmax(dim=0)[:-1].tolist() == x[1:]
-    assert not trained.layers[0].W.W_r.equal(theta.layers[0].W.W_r) and not trained.layers[0].W.u.equal(
-        theta.layers[0].W.u
-    )
+    assert not trained.layers[0].W.W_r.equal(theta.layers[0].W.W_r) and not trained.layers[0].W.u.equal(theta.layers[0].W.u)
     assert trained.W_p.equal(theta.W_p) and trained.beta.equal(theta.beta)  # neither is Gopher's
     explicit = partial(DTransformer, MHAttention=RelativeMHAttention, layer_norm=RMSnorm)
     assert_close(Gopher(x, theta), explicit(x, replace(theta, W_p=0 * theta.W_p)), **exactly)
@@ -187,9 +172,7 @@ def test_sparse_layers_alternate_with_dense_ones() -> None:
     assert [Mask(5, l).equal(unidirectional(5)) for l in range(4)] == [True, False, True, False]
     assert Mask(5, 1).equal(banded(5, 2))
     theta = theta_d(L=2)
-    assert_close(
-        DTransformer([1, 2], theta, Mask=sparse(2)), DTransformer([1, 2], theta), **exactly
-    )  # the band covers two tokens
+    assert_close(DTransformer([1, 2], theta, Mask=sparse(2)), DTransformer([1, 2], theta), **exactly)  # the band covers two tokens
     assert not torch.allclose(DTransformer([1, 2, 3], theta, Mask=sparse(2)), DTransformer([1, 2, 3], theta))
     with pytest.raises(ValueError, match="w: expected a width of at least 1, got 0"):
         banded(3, 0)
@@ -200,9 +183,7 @@ def test_sparse_layers_alternate_with_dense_ones() -> None:
 
 def test_tying_needs_a_matrix_that_fits() -> None:
     assert ETransformer([1], tied(ETheta.init(**D, L=1, d_f=6))).shape == (11, 1)
-    with pytest.raises(
-        ValueError, match=r"theta: expected d_f = 5 in W_u ∈ ℝ\^\{N_V×d_f\}, as in W_f, got 6"
-    ):
+    with pytest.raises(ValueError, match=r"theta: expected d_f = 5 in W_u ∈ ℝ\^\{N_V×d_f\}, as in W_f, got 6"):
         tied(ETheta.init(**D, L=1, d_f=5))
 
 

@@ -35,6 +35,4 @@ def log_likelihood(logits: Tensor, x: list[int]) -> Tensor:
 def assert_same_theta(ours: Theta, theirs: Theta, atol: float = 1e-10) -> None:
     assert type(ours) is type(theirs) and ours.named().keys() == theirs.named().keys()
     for name, part in ours.named().items():
-        assert_close(
-            part, theirs.named()[name], rtol=0, atol=atol, msg=lambda text, name=name: f"{name}: {text}"
-        )
+        assert_close(part, theirs.named()[name], rtol=0, atol=atol, msg=lambda text, name=name: f"{name}: {text}")

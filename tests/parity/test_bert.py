@@ -12,9 +12,7 @@ from transalg.formal import ETheta, ETraining, ETransformer, Layer, MHAttentionT
 from transalg.formal.notation import choose
 from transalg.formal.variants import EClassifier, ECTheta, ECTraining
 
-transformers = pytest.importorskip(
-    "transformers", reason="the peer transformers is not installed: pip install -e '.[test]'"
-)
+transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 
 N_V, ELL_MAX, L, H, D_E, D_MLP, EPS = 23, 11, 2, 3, 15, 19, 1e-12
 
@@ -73,9 +71,7 @@ def test_probabilities(ell: int) -> None:
 def test_gradients() -> None:
     model, x, y = peer(), torch.tensor(IDS[:7]), torch.tensor([2, 3, 5, 7, 11, 13, 17])
     torch.nn.functional.cross_entropy(logits(model, x), y, reduction="sum").backward()
-    ours = torch.func.grad(lambda theta: -sum(bert(x, theta)[y[t], t].log() for t in range(7)))(
-        theta_of(model)
-    )
+    ours = torch.func.grad(lambda theta: -sum(bert(x, theta)[y[t], t].log() for t in range(7)))(theta_of(model))
     assert_same_theta(ours, theta_of(model, gradient))
 
 
@@ -91,24 +87,18 @@ def test_training() -> None:
         22,
     )
     model = peer()
-    theta_hat = ETraining(
-        xs, theta_of(model), N_epochs, eta, p_mask, torch.Generator().manual_seed(5), ETransformer=bert
-    )
+    theta_hat = ETraining(xs, theta_of(model), N_epochs, eta, p_mask, torch.Generator().manual_seed(5), ETransformer=bert)
     generator, masked = torch.Generator().manual_seed(5), 0
     weights = [p for name, p in model.named_parameters() if "decoder.bias" not in name]
     optimiser = torch.optim.SGD(weights, lr=eta)
     for _ in range(N_epochs):
         for x in xs:
-            drawn = [
-                choose(p_mask if v not in (bos, eos) else 0.0, mask, torch.tensor(v), generator) for v in x
-            ]
+            drawn = [choose(p_mask if v not in (bos, eos) else 0.0, mask, torch.tensor(v), generator) for v in x]
             x_tilde = torch.tensor([int(v) for v in drawn])
             T = x_tilde == mask
             masked += int(T.sum())
             optimiser.zero_grad()
-            torch.nn.functional.cross_entropy(
-                logits(model, x_tilde)[T], torch.tensor(x)[T], reduction="sum"
-            ).backward()
+            torch.nn.functional.cross_entropy(logits(model, x_tilde)[T], torch.tensor(x)[T], reduction="sum").backward()
             optimiser.step()
     assert masked > 5
     assert_same_theta(theta_hat, theta_of(model))
@@ -136,8 +126,6 @@ def test_classifier_training() -> None:
     for _ in range(3):
         for x, c in zip(xs, cs, strict=True):
             optimiser.zero_grad()
-            torch.nn.functional.cross_entropy(
-                head(hidden(model, torch.tensor(x))[0]), torch.tensor(c)
-            ).backward()
+            torch.nn.functional.cross_entropy(head(hidden(model, torch.tensor(x))[0]), torch.tensor(c)).backward()
             optimiser.step()
     assert_same_theta(theta_hat, theta())

@@ -9,9 +9,7 @@ from tests.parity.compare import IDS, assert_same_theta, gradient, log_likelihoo
 from transalg.formal import DTheta, DTraining, DTransformer, Layer, MHAttentionTheta
 from transalg.formal.variants import tied
 
-transformers = pytest.importorskip(
-    "transformers", reason="the peer transformers is not installed: pip install -e '.[test]'"
-)
+transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 
 N_V, ELL_MAX, L, H, D_E, D_MLP = 23, 11, 3, 3, 15, 19
 
@@ -29,12 +27,8 @@ def theta_of(model: torch.nn.Module, of=weight) -> DTheta:
 
     def attention(block: torch.nn.Module) -> MHAttentionTheta:
         W, b = of(block.attn.c_attn.weight).T, of(block.attn.c_attn.bias)  # Conv1D has its weight transposed
-        (W_q, W_k, W_v), (b_q, b_k, b_v) = (
-            (part.reshape(H, D_E // H, *part.shape[1:]) for part in whole.chunk(3)) for whole in (W, b)
-        )
-        return MHAttentionTheta(
-            W_q, b_q, W_k, b_k, W_v, b_v, of(block.attn.c_proj.weight).T, of(block.attn.c_proj.bias)
-        )
+        (W_q, W_k, W_v), (b_q, b_k, b_v) = ((part.reshape(H, D_E // H, *part.shape[1:]) for part in whole.chunk(3)) for whole in (W, b))
+        return MHAttentionTheta(W_q, b_q, W_k, b_k, W_v, b_v, of(block.attn.c_proj.weight).T, of(block.attn.c_proj.bias))
 
     def layer(block: torch.nn.Module) -> Layer:
         return Layer(
@@ -66,17 +60,13 @@ def test_probabilities(ell: int) -> None:
 
 def test_epsilon_reaches_every_norm() -> None:
     model, x = peer(eps=0.1), IDS[:7]
-    assert_close(
-        DTransformer(x, theta_of(model), eps=0.1), logits(model, x).softmax(dim=-1).T, rtol=0, atol=1e-10
-    )
+    assert_close(DTransformer(x, theta_of(model), eps=0.1), logits(model, x).softmax(dim=-1).T, rtol=0, atol=1e-10)
 
 
 def test_gradients() -> None:
     model, x = peer(), IDS[:7]
     log_likelihood(logits(model, x), x).backward()
-    ours = torch.func.grad(lambda theta: -sum(DTransformer(x, theta)[x[t + 1], t].log() for t in range(6)))(
-        theta_of(model)
-    )
+    ours = torch.func.grad(lambda theta: -sum(DTransformer(x, theta)[x[t + 1], t].log() for t in range(6)))(theta_of(model))
     assert_same_theta(ours, theta_of(model, gradient))
 
 

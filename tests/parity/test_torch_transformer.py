@@ -26,13 +26,9 @@ class Peer(nn.Module):
             "layer_norm_eps": eps,
             "norm_first": False,
         }
-        encoder = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(**common), L_ENC, enable_nested_tensor=False
-        )
+        encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**common), L_ENC, enable_nested_tensor=False)
         decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**common), L_DEC)
-        self.transformer = nn.Transformer(
-            D_E, H, custom_encoder=encoder, custom_decoder=decoder, batch_first=True
-        )
+        self.transformer = nn.Transformer(D_E, H, custom_encoder=encoder, custom_decoder=decoder, batch_first=True)
         self.embedding, self.position = nn.Embedding(N_V, D_E), nn.Embedding(ELL_MAX, D_E)
         self.unembedding = nn.Linear(D_E, N_V, bias=False)
 
@@ -47,26 +43,16 @@ class Peer(nn.Module):
 def theta_of(model: Peer, of=weight) -> EDTheta:
     def attention(own: nn.MultiheadAttention) -> MHAttentionTheta:
         W, b = of(own.in_proj_weight), of(own.in_proj_bias)
-        (W_q, W_k, W_v), (b_q, b_k, b_v) = (
-            (part.reshape(H, D_E // H, *part.shape[1:]) for part in whole.chunk(3)) for whole in (W, b)
-        )
+        (W_q, W_k, W_v), (b_q, b_k, b_v) = ((part.reshape(H, D_E // H, *part.shape[1:]) for part in whole.chunk(3)) for whole in (W, b))
         return MHAttentionTheta(W_q, b_q, W_k, b_k, W_v, b_v, of(own.out_proj.weight), of(own.out_proj.bias))
 
     def norms(layer: nn.Module, *names: str) -> list[Tensor]:
-        return [
-            of(part) for name in names for part in (getattr(layer, name).weight, getattr(layer, name).bias)
-        ]
+        return [of(part) for name in names for part in (getattr(layer, name).weight, getattr(layer, name).bias)]
 
     def mlp(layer: nn.Module) -> list[Tensor]:
-        return [
-            of(part)
-            for part in (layer.linear1.weight, layer.linear1.bias, layer.linear2.weight, layer.linear2.bias)
-        ]
+        return [of(part) for part in (layer.linear1.weight, layer.linear1.bias, layer.linear2.weight, layer.linear2.bias)]
 
-    enc = tuple(
-        Layer(attention(one.self_attn), *norms(one, "norm1", "norm2"), *mlp(one))
-        for one in model.transformer.encoder.layers
-    )
+    enc = tuple(Layer(attention(one.self_attn), *norms(one, "norm1", "norm2"), *mlp(one)) for one in model.transformer.encoder.layers)
     dec = tuple(
         DecoderLayer(
             attention(one.self_attn),
@@ -76,9 +62,7 @@ def theta_of(model: Peer, of=weight) -> EDTheta:
         )
         for one in model.transformer.decoder.layers
     )
-    return EDTheta(
-        of(model.embedding.weight).T, of(model.position.weight).T, enc, dec, of(model.unembedding.weight)
-    )
+    return EDTheta(of(model.embedding.weight).T, of(model.position.weight).T, enc, dec, of(model.unembedding.weight))
 
 
 def peer(eps: float = 1e-5) -> Peer:
@@ -88,9 +72,7 @@ def peer(eps: float = 1e-5) -> Peer:
 @pytest.mark.parametrize(("ell_z", "ell_x"), [(1, 1), (1, 7), (7, 1), (5, 3), (3, ELL_MAX)])
 def test_probabilities(ell_z: int, ell_x: int) -> None:
     model, z, x = peer(), IDS[::-1][:ell_z], IDS[:ell_x]
-    assert_close(
-        EDTransformer(z, x, theta_of(model)), model(z, x).softmax(dim=-1).T.detach(), rtol=0, atol=1e-10
-    )
+    assert_close(EDTransformer(z, x, theta_of(model)), model(z, x).softmax(dim=-1).T.detach(), rtol=0, atol=1e-10)
 
 
 def test_epsilon_reaches_every_norm() -> None:
@@ -106,9 +88,7 @@ def test_epsilon_reaches_every_norm() -> None:
 def test_gradients() -> None:
     model, z, x = peer(), [4, 9, 2, 16, 1], IDS[:7]
     log_likelihood(model(z, x), x).backward()
-    ours = torch.func.grad(
-        lambda theta: -sum(EDTransformer(z, x, theta)[x[t + 1], t].log() for t in range(6))
-    )(theta_of(model))
+    ours = torch.func.grad(lambda theta: -sum(EDTransformer(z, x, theta)[x[t + 1], t].log() for t in range(6)))(theta_of(model))
     assert_same_theta(ours, theta_of(model, gradient))
 
 

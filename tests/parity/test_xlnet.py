@@ -9,9 +9,7 @@ from tests.strategies import normal
 from transalg.formal import unidirectional
 from transalg.formal.variants import RelativeMHAttention, RelativeMHAttentionTheta, relative_sinusoids
 
-transformers = pytest.importorskip(
-    "transformers", reason="the peer transformers is not installed: pip install -e '.[test]'"
-)
+transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 
 H, D_E, D_HEAD, ELL = 3, 12, 5, 7
 

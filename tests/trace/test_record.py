@@ -63,17 +63,9 @@ def test_loops_and_calls_are_counted() -> None:
         {"l": 2},
         {"l": 3},
     ]
-    heads = [
-        step.passes["h"]
-        for step in trace.steps
-        if step.algorithm.name == "Attention" and step.line.number == 1
-    ]
+    heads = [step.passes["h"] for step in trace.steps if step.algorithm.name == "Attention" and step.line.number == 1]
     assert heads == [1, 2, 3] * 3
-    norms = [
-        step.passes["t"]
-        for step in trace.steps
-        if step.algorithm.name == "layer_norm" and step.line.number == 1
-    ]
+    norms = [step.passes["t"] for step in trace.steps if step.algorithm.name == "layer_norm" and step.line.number == 1]
     assert norms == [1, 2, 3, 4, 5] * 7
     assert max(step.depth for step in trace.steps) == 2
     assert numbers(trace) == numbers(run(DTransformer, x, theta))
@@ -82,9 +74,7 @@ def test_loops_and_calls_are_counted() -> None:
 def test_narrowing() -> None:
     trace = run(DTransformer, x, theta, depth=1)
     assert numbers(trace.narrow(layer=2)) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11]
-    assert {
-        step.passes["l"] for step in trace.narrow(layer=2).steps if step.depth == 0 and "l" in step.passes
-    } == {2}
+    assert {step.passes["l"] for step in trace.narrow(layer=2).steps if step.depth == 0 and "l" in step.passes} == {2}
     only = trace.narrow(layer=2, lines={6})
     assert numbers(only) == [6] and numbers(only, depth=1) == [1, 2, 3]
 
@@ -117,9 +107,7 @@ def size_of(dim: str, known: dict[str, int]) -> int | None:
 def test_declared_shapes_are_the_actual_ones(number: int) -> None:
     """In every call a symbol has one size, and θ's symbols have θ's; ⟦…⟧ in the source is no mere comment."""
     sizes = Sizes(L=2, H=3, d_e=15, d_mlp=17, d_f=19)
-    trace = example(find(str(number)), "abcdefghi", "aabbc", sizes=sizes, settings=Settings(ell_gen=2)).trace(
-        depth=3
-    )
+    trace = example(find(str(number)), "abcdefghi", "aabbc", sizes=sizes, settings=Settings(ell_gen=2)).trace(depth=3)
     checked = 0
     calls: dict[int, dict[str, int]] = {}
     for step in trace.steps:
@@ -128,16 +116,12 @@ def test_declared_shapes_are_the_actual_ones(number: int) -> None:
             known |= {symbol: size for symbol, size in trace.sizes.items() if symbol not in known}
         if step.dims is None:
             continue
-        assert step.shape is not None and len(step.dims) == len(step.shape), (
-            f"{step.line.math}: {step.dims} but {step.shape}"
-        )
+        assert step.shape is not None and len(step.dims) == len(step.shape), f"{step.line.math}: {step.dims} but {step.shape}"
         for dim, size in zip(step.dims, step.shape, strict=True):
             if dim == "d_f" and step.algorithm.name == "ETransformer":
                 assert size == 19
             if re.fullmatch(r"[\wℓ]+", dim):
-                assert known.setdefault(dim, size) == size, (
-                    f"{step.algorithm.name} {step.line.number}: {dim} is {known[dim]} and {size}"
-                )
+                assert known.setdefault(dim, size) == size, f"{step.algorithm.name} {step.line.number}: {dim} is {known[dim]} and {size}"
             elif (expected := size_of(dim, known)) is not None:
                 assert size == expected
             checked += 1
@@ -186,9 +170,7 @@ def test_tracing_stops_when_it_ends_even_by_an_error() -> None:
 
 def test_the_algorithms_contain_no_tracing_code() -> None:
     for path in (Path(transalg.__file__).parent / "formal").glob("*.py"):
-        assert not re.search(
-            r"\b(trace|settrace|record|print|log_step)\b", path.read_text(encoding="utf-8")
-        ), path
+        assert not re.search(r"\b(trace|settrace|record|print|log_step)\b", path.read_text(encoding="utf-8")), path
 
 
 def test_every_algorithm_has_an_example() -> None:
@@ -204,3 +186,19 @@ def test_the_columns_of_a_growing_P_carry_the_tokens_so_far() -> None:
     y = [trace.vocabulary[i] for i in trace.result]
     for i, step in enumerate(P):
         assert step.dims and list(step.axes[step.dims[-1]]) == ["bos", "a", "b", *y[:i]]
+
+
+def test_an_error_inside_an_algorithm_comes_through() -> None:
+    def broken(*_: object) -> torch.Tensor:
+        raise ZeroDivisionError("inside line 5")
+
+    with pytest.raises(ZeroDivisionError, match="inside line 5"):
+        run(DTransformer, x, theta, layer_norm=broken)
+    with pytest.raises(ValueError, match="len ran no formal algorithm"):
+        run(len, x)
+
+
+def test_your_own_function_is_traced_into() -> None:
+    """run() takes any callable: the algorithms it calls are recorded."""
+    trace = run(lambda: DTransformer(x, theta)[:, -1])
+    assert trace.algorithm.name == "DTransformer" and numbers(trace)[-1] == 11

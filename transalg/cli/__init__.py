@@ -25,9 +25,7 @@ def main() -> None:
         if isinstance(error, BrokenPipeError):  # the reader, a pager say, has had enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            Text.assemble(("transalg:", "bold red"), f" {error}")
-        )
+        Console(stderr=True, highlight=False, soft_wrap=True).print(Text.assemble(("transalg:", "bold red"), f" {error}"))
         sys.exit(2)
 
 

@@ -51,11 +51,7 @@ class Trace:
     def run(self) -> None:
         lines = _numbers(self.lines, "--lines", "5-8") if self.lines is not None else None
         tokens = _numbers(self.tokens, "--tokens", "12 0 3") if self.tokens is not None else None
-        context_tokens = (
-            _numbers(self.context, "--context", "12 0 3")
-            if tokens is not None and self.context is not None
-            else None
-        )
+        context_tokens = _numbers(self.context, "--context", "12 0 3") if tokens is not None and self.context is not None else None
         if self.depth < 0:
             raise ValueError(f"--depth: expected 0 or more, got {self.depth}")
         for target in (self.html, self.save_theta):
@@ -84,15 +80,11 @@ class Trace:
         trace = whole.narrow(layer=self.layer, lines=set(lines) if lines else None)
         if self.layer is not None and not any(step.passes.get("l") == self.layer for step in trace.steps):
             ran = max(step.passes.get("l", 0) for step in whole.steps)
-            raise ValueError(
-                f"--layer: expected 1 to {ran}, and lines in the loop over layers, got {self.layer}"
-            )
+            raise ValueError(f"--layer: expected 1 to {ran}, and lines in the loop over layers, got {self.layer}")
         if not trace.steps:
             raise ValueError(f"--lines {self.lines}: none of these lines ran")
         if self.save_theta is not None:
-            save_theta(
-                trace.result if isinstance(trace.result, type(of.theta)) else of.theta, self.save_theta
-            )
+            save_theta(trace.result if isinstance(trace.result, type(of.theta)) else of.theta, self.save_theta)
         if self.html is not None:
             from transalg.trace.page import page
 
@@ -118,9 +110,7 @@ def _check_narrowing(algorithm: Algorithm, layer: int | None, lines: list[int] |
     for number in lines or ():
         line = next((line for line in algorithm.lines if line.number == number), None)
         if line is None:
-            raise ValueError(
-                f"--lines: expected lines of {algorithm.kind}, 1 to {len(algorithm.lines)}, got {number}"
-            )
+            raise ValueError(f"--lines: expected lines of {algorithm.kind}, 1 to {len(algorithm.lines)}, got {number}")
     if lines and all(line.kind == "end" for line in algorithm.lines if line.number in lines):
         raise ValueError(f"--lines: line {lines[0]} of {algorithm.kind} is an end: nothing runs there")
 
@@ -130,11 +120,7 @@ def _numbers(text: str, option: str, like: str) -> list[int]:
     found: list[int] = []
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
-        if (
-            not first.isdecimal()
-            or (dash and (not last.isdecimal() or int(last) < int(first)))
-            or len(part) > 15
-        ):
+        if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))) or len(part) > 15:
             raise ValueError(f'{option}: expected whole numbers like "{like}", got {text!r}')
         found += range(int(first), int(last or first) + 1)
     return found

@@ -47,9 +47,7 @@ class Example:
     vocabulary: Sequence[str] = ()
 
     def trace(self, depth: int = 0) -> Trace:
-        trace = run(
-            self.function, *self.args, depth=depth, axes=self.axes, vocabulary=self.vocabulary, **self.kwargs
-        )
+        trace = run(self.function, *self.args, depth=depth, axes=self.axes, vocabulary=self.vocabulary, **self.kwargs)
         trace.given = self.given
         return trace
 
@@ -69,24 +67,16 @@ def example(
     """The algorithm's call on x, the text or tokens, and z, the context (x again unless given)."""
     number = algorithm.number
     if number is None:
-        raise ValueError(
-            f"{algorithm.name} is no algorithm of the paper: expected a number from 1 to 15 or its name"
-        )
+        raise ValueError(f"{algorithm.name} is no algorithm of the paper: expected a number from 1 to 15 or its name")
     kind = KINDS.get(number, DTheta)
     theta = load_theta(theta_file, kind) if theta_file else None
     room = theta.N_V - 3 if theta else None
-    data = (
-        read_text(text, context, room, theta_file)
-        if tokens is None
-        else read_tokens(tokens, context_tokens, room)
-    )
+    data = read_text(text, context, room, theta_file) if tokens is None else read_tokens(tokens, context_tokens, room)
     generator = torch.Generator().manual_seed(seed)
     if theta is None:
         longest = max(len(data.x), len(data.z), 1) + (settings.ell_gen if number in (14, 15) else 0)
         theta = random_theta(kind, len(data.vocabulary), longest, sizes, generator)
-    args, kwargs, given, axes = _call(
-        number, data, theta, settings, generator, crossed=context is not None or context_tokens is not None
-    )
+    args, kwargs, given, axes = _call(number, data, theta, settings, generator, crossed=context is not None or context_tokens is not None)
     return Example(getattr(formal, algorithm.name), args, kwargs, theta, given, axes, data.vocabulary)
 
 
@@ -118,9 +108,7 @@ def read_tokens(tokens: Sequence[int], context: Sequence[int] | None, room: int 
     )
 
 
-def random_theta(
-    kind: type[TransformerTheta], N_V: int, ell_max: int, sizes: Sizes, generator: torch.Generator
-) -> TransformerTheta:
+def random_theta(kind: type[TransformerTheta], N_V: int, ell_max: int, sizes: Sizes, generator: torch.Generator) -> TransformerTheta:
     depth = {"L_enc": sizes.L, "L_dec": sizes.L} if kind is EDTheta else {"L": sizes.L}
     extra = {"d_f": sizes.d_f} if kind is ETheta else {}
     theta: TransformerTheta = kind.init(  # type: ignore[attr-defined]
@@ -136,9 +124,7 @@ def random_theta(
     return theta
 
 
-def _call(
-    number: int, data: Data, theta: Any, settings: Settings, generator: torch.Generator, crossed: bool
-) -> tuple[Any, ...]:
+def _call(number: int, data: Data, theta: Any, settings: Settings, generator: torch.Generator, crossed: bool) -> tuple[Any, ...]:
     """(arguments, keywords, what is given, what stands along the inputs' axes) of an algorithm."""
     x, z = data.x, data.z
     training = settings.N_epochs, settings.eta
@@ -168,11 +154,7 @@ def _call(
         formal.DTransformer(torch.tensor(ids, dtype=torch.long), theta)
     X, Z = (columns(theta.W_e[:, v] + theta.W_p[:, t] for t, v in enumerate(ids)) for ids in (x, z))
     layer, last = theta.layers[0], f"the embedding of the last token, {data.written(x)[-1]}"
-    Mask, said = (
-        (bidirectional(len(z), len(x)), " ≡ 1")
-        if crossed
-        else (unidirectional(len(x)), "[t_z,t_x] = ⟦t_z ≤ t_x⟧")
-    )
+    Mask, said = (bidirectional(len(z), len(x)), " ≡ 1") if crossed else (unidirectional(len(x)), "[t_z,t_x] = ⟦t_z ≤ t_x⟧")
     attention = {
         "X": f"the embeddings of {' '.join(data.written(x))}",
         "Z": f"those of {' '.join(data.written(z))}",

@@ -29,15 +29,11 @@ def show_list(algorithms: Iterable[Algorithm], console: Console) -> None:
         table.add_column("title")
         for algorithm in which:
             of = str(algorithm.number or algorithm.kind.removeprefix("Variant of Algorithm ") + "′")
-            title = Text.assemble(
-                algorithm.caption, (f"\n{algorithm.summary}" if algorithm.summary else "", "dim")
-            )
+            title = Text.assemble(algorithm.caption, (f"\n{algorithm.summary}" if algorithm.summary else "", "dim"))
             table.add_row(of, algorithm.name, title)
         console.print(table)
         console.print()
-    console.print(
-        Text("transalg algorithm 10 (or a name) shows one, transalg trace 10 runs it.", style="dim")
-    )
+    console.print(Text("transalg algorithm 10 (or a name) shows one, transalg trace 10 runs it.", style="dim"))
 
 
 def show_source(algorithm: Algorithm, console: Console) -> None:
@@ -46,11 +42,7 @@ def show_source(algorithm: Algorithm, console: Console) -> None:
     console.print()
     for row in algorithm.doc[bool(algorithm.summary) :]:
         name, colon, rest = row.partition(": ")
-        styled = (
-            Text.assemble((name + colon, "bold"), rest)
-            if name in ("Input", "Output", "Parameters", "Hyperparameters")
-            else Text(row)
-        )
+        styled = Text.assemble((name + colon, "bold"), rest) if name in ("Input", "Output", "Parameters", "Hyperparameters") else Text(row)
         console.print(styled)
     console.print()
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
@@ -71,9 +63,7 @@ def _row(line: Line, width: int) -> RenderableType:
     code = f"{margin}{textwrap.dedent(line.code)}"
     if len(code) + 4 + len(math) <= width:
         return _code(f"{code}  # {math}")
-    wrapped = textwrap.wrap(
-        code, width, subsequent_indent=margin + 8 * " ", break_long_words=False, break_on_hyphens=False
-    )
+    wrapped = textwrap.wrap(code, width, subsequent_indent=margin + 8 * " ", break_long_words=False, break_on_hyphens=False)
     return Group(Text(f"{margin}# {math}", style="dim italic"), _code("\n".join(wrapped)))
 
 
@@ -81,11 +71,7 @@ def _header(algorithm: Algorithm, width: int) -> str:
     """`def …:` on one line where it fits, else a parameter a line."""
     end = f") -> {algorithm.returns}:"
     short = f"def {algorithm.name}({', '.join(algorithm.parameters)}{end}"
-    return (
-        short
-        if len(short) <= width
-        else "\n".join([f"def {algorithm.name}(", *(f"    {one}," for one in algorithm.parameters), end])
-    )
+    return short if len(short) <= width else "\n".join([f"def {algorithm.name}(", *(f"    {one}," for one in algorithm.parameters), end])
 
 
 def _code(text: str) -> Syntax:

@@ -10,25 +10,18 @@ from transalg.trace.export import as_data
 from transalg.trace.record import Trace
 from transalg.trace.source import Algorithm
 
-MARK = re.compile(
-    r"(?<![A-Za-z])(?P<base>argmax|[^\W\d_]\u0303?\u0302?|Σ|[)}])(?P<marks>(?:[_^](?:\{(?:[^{}]|\{[^{}]*\})*\}|e/d|\w+))+)"
-)
+MARK = re.compile(r"(?<![A-Za-z])(?P<base>argmax|[^\W\d_]\u0303?\u0302?|Σ|[)}])(?P<marks>(?:[_^](?:\{(?:[^{}]|\{[^{}]*\})*\}|e/d|\w+))+)")
 
 
 def page(trace: Trace) -> str:
     """The whole HTML document."""
     data = as_data(trace)
-    data["given"] = {
-        typeset(symbol): typeset(value) if isinstance(value, str) else value
-        for symbol, value in trace.given.items()
-    }
+    data["given"] = {typeset(symbol): typeset(value) if isinstance(value, str) else value for symbol, value in trace.given.items()}
     for shown in data["steps"]:
         _typeset_step(shown)
     called = {step.algorithm.name: step.algorithm for step in trace.steps}
     data["listings"] = {name: _listing(algorithm) for name, algorithm in called.items()}
-    data["sizes"] = {
-        typeset(symbol.replace("ell_max", "ℓ_max")): size for symbol, size in trace.sizes.items()
-    }
+    data["sizes"] = {typeset(symbol.replace("ell_max", "ℓ_max")): size for symbol, size in trace.sizes.items()}
     template = files("transalg.trace").joinpath("page.html").read_text(encoding="utf-8")
     title = html.escape(f"{trace.algorithm.kind}: {trace.algorithm.caption}")
     # «</» would end the script element that holds the data
@@ -67,14 +60,10 @@ def typeset(math: str) -> str:
 
     def marks(found: re.Match[str]) -> str:
         rows = {"_": "", "^": ""}
-        for sign, braced, bare in re.findall(
-            r"([_^])(?:\{((?:[^{}]|\{[^{}]*\})*)\}|(e/d|\w+?(?=[_^]|$)))", found["marks"]
-        ):
+        for sign, braced, bare in re.findall(r"([_^])(?:\{((?:[^{}]|\{[^{}]*\})*)\}|(e/d|\w+?(?=[_^]|$)))", found["marks"]):
             rows[sign] = typeset_inner(braced or bare)
         both = all(rows.values())
-        shifted = "".join(
-            f"<{tag}>{rows[sign]}</{tag}>" for sign, tag in (("^", "sup"), ("_", "sub")) if rows[sign]
-        )
+        shifted = "".join(f"<{tag}>{rows[sign]}</{tag}>" for sign, tag in (("^", "sup"), ("_", "sub")) if rows[sign])
         return found["base"] + (f'<span class="both">{shifted}</span>' if both else shifted)
 
     def typeset_inner(text: str) -> str:

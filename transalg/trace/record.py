@@ -29,16 +29,12 @@ class Step:
     line: Line
     depth: int  # 0 in the algorithm traced, 1 in those it calls, …
     call: int  # which call of a traced algorithm this belongs to, counted from 1
-    passes: dict[
-        str, int
-    ]  # the loops it stands in: {"l": 2} is the second layer, {"h": 1} in a called algorithm the first head
+    passes: dict[str, int]  # the loops it stands in: {"l": 2} is the second layer, {"h": 1} in a called algorithm the first head
     axes: Axes
     symbol: str = ""  # the variable, as the paper writes it
     dims: tuple[str, ...] | None = None  # its shape in symbols
     value: Any = None  # a tensor, a list of tensors, a number or a θ, as it was then
-    inner: "Step | None" = (
-        None  # a softmax inside the line's expression: attention weights have no name of their own
-    )
+    inner: "Step | None" = None  # a softmax inside the line's expression: attention weights have no name of their own
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -88,8 +84,10 @@ def run(
         result = function(*args, **kwargs)
     finally:
         sys.settrace(before)
+    if not recorder.steps:
+        raise ValueError(f"{getattr(function, '__name__', function)} ran no formal algorithm, so there is nothing to trace")
     sizes = next((value.sizes() for value in (*args, *kwargs.values()) if isinstance(value, Theta)), {})
-    return Trace(recorder.algorithm(), recorder.steps, result, sizes, vocabulary)
+    return Trace(recorder.steps[0].algorithm, recorder.steps, result, sizes, vocabulary)
 
 
 @dataclass
@@ -99,15 +97,12 @@ class Call:
     algorithm: Algorithm
     number: int
     axes: Axes
-    shapes: dict[str, tuple[str, tuple[str, ...]]] = field(
-        default_factory=dict
-    )  # variable → (symbol, dims) last declared
-    within: dict[str, int] = field(
-        default_factory=dict
-    )  # which of its caller's calls it is, where a line makes many
+    shapes: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # variable → (symbol, dims) last declared
+    within: dict[str, int] = field(default_factory=dict)  # which of its caller's calls it is, where a line makes many
     loops: list[tuple[Line, int]] = field(default_factory=list)  # the loops it is in, and their passes so far
     pending: Step | None = None
     made: int = 0  # how many calls the pending line has made
+    failing: bool = False  # an exception is on its way through
 
 
 class Recorder:
@@ -116,9 +111,6 @@ class Recorder:
         self.steps: list[Step] = []
         self.calls: list[Call] = []
         self.count = 0
-
-    def algorithm(self) -> Algorithm:
-        return self.steps[0].algorithm
 
     def enter(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
         """The global trace function: follow a frame only if it runs an algorithm."""
@@ -137,17 +129,19 @@ class Recorder:
     def follow(self, frame: FrameType, event: str, value: Any) -> Callable[..., Any]:
         """The local trace function: a line event says that the statement before it is done."""
         call = self.calls[-1]
-        if event == "line":
+        if event == "exception":
+            call.failing = True
+        elif event == "line":
+            call.failing = False
             line = _line_at(call.algorithm, frame.f_lineno)
-            again = (
-                call.pending is not None and line is call.pending.line and line.kind not in ("for", "while")
-            )
+            again = call.pending is not None and line is call.pending.line and line.kind not in ("for", "while")
             if not again:  # a comprehension may report its own line once for every element
                 self._finish(call, frame, frame.f_lineno)
                 if line is not None:
                     self._start(call, line)
         elif event == "return":
-            self._finish(call, frame, None, value)
+            if not call.failing:
+                self._finish(call, frame, None, value)
             self.calls.pop()
         return self.follow
 
@@ -187,13 +181,7 @@ class Recorder:
         if line.inner is not None:
             self._look_inside(call, frame, step)
         grown = frame.f_locals.get("x_hat", frame.f_locals.get("x"))
-        if (
-            line.targets == ("P",)
-            and step.dims
-            and isinstance(step.value, Tensor)
-            and isinstance(grown, Tensor)
-            and self.vocabulary
-        ):
+        if line.targets == ("P",) and step.dims and isinstance(step.value, Tensor) and isinstance(grown, Tensor) and self.vocabulary:
             # Algorithms 14 and 15 lengthen their sequence: a column of P for every token it has now
             step.axes = step.axes | {step.dims[-1]: self._written(grown[-step.value.shape[-1] :])}
 
@@ -206,9 +194,7 @@ class Recorder:
             (dims for name, (_, dims) in call.shapes.items() if re.search(rf"\b{name}\b", step.line.inner)),
             None,
         )
-        step.inner = replace(
-            step, symbol=math[0] if math else step.line.inner, dims=dims, value=value, inner=None
-        )
+        step.inner = replace(step, symbol=math[0] if math else step.line.inner, dims=dims, value=value, inner=None)
 
     def _written(self, tokens: Tensor) -> list[str]:
         return [self.vocabulary[i] for i in _copy(tokens)]
@@ -245,9 +231,7 @@ def _bodies() -> dict[CodeType, Algorithm]:
 
 
 def _line_at(algorithm: Algorithm, row: int) -> Line | None:
-    return next(
-        (line for line in algorithm.lines if line.kind != "end" and line.first <= row <= line.last), None
-    )
+    return next((line for line in algorithm.lines if line.kind != "end" and line.first <= row <= line.last), None)
 
 
 def _index(loop: Line) -> str:
@@ -258,9 +242,7 @@ def _index(loop: Line) -> str:
 
 def _written(line: Line) -> str:
     """What a line sets, in the paper's letters: X̃ in «for t∈[ℓ]: X̃[:,t] ← …», y in «sample a token y from …»."""
-    found = re.match(
-        r"(?:(?:for |∀|For )[^:]*: |return |sample a token )?(?P<name>[^\s\[,(]+(?:\(θ\))?)", line.math
-    )
+    found = re.match(r"(?:(?:for |∀|For )[^:]*: |return |sample a token )?(?P<name>[^\s\[,(]+(?:\(θ\))?)", line.math)
     if found and line.symbol and found["name"].startswith(f"{line.symbol}_"):
         return line.symbol  # α, where the line sets every α_t
     return "S" if line.math.startswith("∀t_z, t_x, if") else found["name"] if found else ""

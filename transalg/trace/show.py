@@ -30,9 +30,7 @@ def show_trace(trace: Trace, console: Console, *, passes: bool = False) -> None:
         if step.depth and step.call not in seen:
             which = "".join(f"  {index} = {count}" for index, count in step.passes.items())
             _print(
-                Text.assemble(
-                    "╭ ", (f"{step.algorithm.kind} ", "bold"), step.algorithm.name, (which, "magenta")
-                ),
+                Text.assemble("╭ ", (f"{step.algorithm.kind} ", "bold"), step.algorithm.name, (which, "magenta")),
                 console,
                 indent=4 * step.depth - 2,
             )
@@ -54,18 +52,12 @@ def _token(v: int, trace: Trace) -> str:
 
 def _show_step(step: Step, trace: Trace, console: Console, passes: bool) -> None:
     margin, inside = 4 * step.depth, 2 * step.line.indent
-    row = Text.assemble(
-        (f"{step.line.number:>3} ", "cyan"), " " * inside, (step.line.math, "" if step.depth else "bold")
-    )
+    row = Text.assemble((f"{step.line.number:>3} ", "cyan"), " " * inside, (step.line.math, "" if step.depth else "bold"))
     loop = step.line.kind in ("for", "while")
     if loop or (passes and step.passes):
         said = {step.symbol: step.value} if loop else step.passes
         row.append(
-            "   "
-            + ", ".join(
-                f"{index} {count}" if index == "pass" else f"{index} = {count}"
-                for index, count in said.items()
-            ),
+            "   " + ", ".join(f"{index} {count}" if index == "pass" else f"{index} = {count}" for index, count in said.items()),
             "magenta",
         )
     _print(row, console, indent=margin, hanging=4 + inside + 2)
@@ -79,11 +71,7 @@ def _show_step(step: Step, trace: Trace, console: Console, passes: bool) -> None
 def _print(text: Text, console: Console, *, indent: int = 0, hanging: int = 0) -> None:
     """A text with a margin, its further lines indented by `hanging` more, without trailing blanks."""
     room = console.width - indent
-    rows = (
-        text.split("\n")
-        if max(map(cell_len, text.plain.split("\n"))) <= room
-        else text.wrap(console, max(room - hanging, 20))
-    )
+    rows = text.split("\n") if max(map(cell_len, text.plain.split("\n"))) <= room else text.wrap(console, max(room - hanging, 20))
     for i, row in enumerate(rows):
         row.rstrip()
         console.print(Text.assemble(" " * (indent + (hanging if i else 0)), row), soft_wrap=True)
@@ -94,14 +82,10 @@ def _result(step: Step, trace: Trace, width: int) -> Text:
     value = step.value
     if isinstance(value, Theta):
         of = summary(value)
-        return Text.assemble(
-            (step.symbol, "green"), f" has {of['parameters']:,} numbers, ‖{step.symbol}‖ = {of['norm']:.5g}"
-        )
+        return Text.assemble((step.symbol, "green"), f" has {of['parameters']:,} numbers, ‖{step.symbol}‖ = {of['norm']:.5g}")
     space = Text()
     if step.dims:
-        space.append(
-            f"{step.symbol} ∈ ℝ^{{{'×'.join(step.dims)}}} = {'×'.join(map(str, step.shape or ()))}", "green"
-        )
+        space.append(f"{step.symbol} ∈ ℝ^{{{'×'.join(step.dims)}}} = {'×'.join(map(str, step.shape or ()))}", "green")
         if isinstance(value, list):
             space.append(f" ({len(value)} of them)", "green")
         space.append("  ")
@@ -129,9 +113,7 @@ def shortened(value: Any, rows: int = 2, columns: int = 3) -> str:
     if value.ndim == 0:
         return _number(value.item())
     if value.ndim == 1:
-        return (
-            "[" + " ".join(map(_number, value[:columns].tolist())) + (" …]" if columns < len(value) else "]")
-        )
+        return "[" + " ".join(map(_number, value[:columns].tolist())) + (" …]" if columns < len(value) else "]")
     if value.ndim > 2:
         return shortened(value[0], rows, columns) + ", …"
     inner = "; ".join(shortened(row, rows, columns)[1:-1] for row in value[:rows])

@@ -10,9 +10,7 @@ from pathlib import Path
 FORMAL = Path(__file__).parent.parent / "formal"
 FILES = ("components", "architectures", "training", "inference", "variants")
 
-TAG = re.compile(
-    r"#\s(?P<number>\d+): (?P<math>.*?)(?:  ⟦(?P<name>\S+) ∈ ℝ(?:\^\{(?P<dims>.+)\})?⟧)?(?:  \(erratum (?P<erratum>\d+)\))?$"
-)
+TAG = re.compile(r"#\s(?P<number>\d+): (?P<math>.*?)(?:  ⟦(?P<name>\S+) ∈ ℝ(?:\^\{(?P<dims>.+)\})?⟧)?(?:  \(erratum (?P<erratum>\d+)\))?$")
 HEADING = re.compile(r"(?P<kind>Algorithm (?P<number>\d+)|Variant of Algorithm \d+): (?P<caption>.+)")
 
 
@@ -32,9 +30,7 @@ class Line:
     symbol: str | None = None  # what it sets, as ⟦…⟧ names it
     dims: tuple[str, ...] | None = None  # the shape ⟦…⟧ declares; () is a scalar
     inner: str | None = None  # a softmax that is part of its expression
-    erratum: int | None = (
-        None  # the row of docs/errata.md that says why it is not the paper's line to the letter
-    )
+    erratum: int | None = None  # the row of docs/errata.md that says why it is not the paper's line to the letter
 
 
 @dataclass(frozen=True)
@@ -70,17 +66,11 @@ def find(which: str) -> Algorithm:
     def folded(name: str) -> str:
         return name.strip().lower().replace("_", "").lstrip("0")
 
-    names = {
-        folded(name): algorithm
-        for algorithm in algorithms()
-        for name in (algorithm.name, str(algorithm.number or algorithm.name))
-    }
+    names = {folded(name): algorithm for algorithm in algorithms() for name in (algorithm.name, str(algorithm.number or algorithm.name))}
     if folded(which) in names:
         return names[folded(which)]
     close = get_close_matches(folded(which), names, n=1)
-    hint = (
-        f"; did you mean {names[close[0]].name}?" if close else ", or a name that `transalg algorithm` lists"
-    )
+    hint = f"; did you mean {names[close[0]].name}?" if close else ", or a name that `transalg algorithm` lists"
     raise ValueError(f"there is no algorithm {which!r}: expected a number from 1 to 15{hint}")
 
 
@@ -116,13 +106,9 @@ def _parameters(arguments: ast.arguments) -> tuple[str, ...]:
 
     required = len(arguments.args) - len(arguments.defaults)
     positional = [
-        written(argument, default)
-        for argument, default in zip(arguments.args, [*[None] * required, *arguments.defaults], strict=True)
+        written(argument, default) for argument, default in zip(arguments.args, [*[None] * required, *arguments.defaults], strict=True)
     ]
-    keyword = [
-        written(argument, default)
-        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    ]
+    keyword = [written(argument, default) for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
     return (*positional, *(["*"] if keyword else []), *keyword)
 
 
@@ -130,11 +116,7 @@ def _lines(function: ast.FunctionDef, rows: list[str]) -> list[Line]:
     lines = []
     covered: set[int] = set()
     for statement, indent in _statements(function.body[1:], 0):
-        last = (
-            statement.body[0].lineno - 1
-            if isinstance(statement, ast.For | ast.While)
-            else statement.end_lineno
-        )
+        last = statement.body[0].lineno - 1 if isinstance(statement, ast.For | ast.While) else statement.end_lineno
         assert last is not None
         covered |= set(range(statement.lineno, last + 1))
         if tag := TAG.search(rows[last - 1]):
@@ -142,11 +124,7 @@ def _lines(function: ast.FunctionDef, rows: list[str]) -> list[Line]:
             code = TAG.sub("", code).rstrip()
             lines.append(_line(tag, code, indent, statement, last))
     for row in range(function.lineno, (function.end_lineno or 0) + 1):
-        if (
-            row not in covered
-            and rows[row - 1].lstrip().startswith("#")
-            and (tag := TAG.search(rows[row - 1]))
-        ):
+        if row not in covered and rows[row - 1].lstrip().startswith("#") and (tag := TAG.search(rows[row - 1])):
             indent = (len(rows[row - 1]) - len(rows[row - 1].lstrip())) // 4 - 1
             lines.append(Line(int(tag["number"]), tag["math"], "", indent, tag["math"], row, row, row))
     return lines
@@ -179,12 +157,7 @@ def _line(tag: re.Match[str], code: str, indent: int, statement: ast.stmt, last:
 def _softmax_inside(statement: ast.stmt) -> str | None:
     whole = getattr(statement, "value", None)
     for node in ast.walk(statement):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == "softmax"
-            and node is not whole
-        ):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "softmax" and node is not whole:
             return ast.unparse(node)
     return None
 
