@@ -139,6 +139,7 @@ MUTANTS = [
     Mutant("TransformerTheta", "self.N_V - 3", "self.N_V - 4", TRAINING + "test_only_the_masked_tokens_are_trained_and_the_special_ones_never"),
     # Variants
     Mutant("RMSnorm", "(e**2).sum()", "((e - e.mean()) ** 2).sum()", VARIANTS + "test_rmsnorm_is_torchs"),
+    Mutant("tanh_GELU", "A**3", "A**2", VARIANTS + "test_tanh_gelu_is_torchs"),
     Mutant("paper_sinusoids", "torch.arange(1, ell_max + 1", "torch.arange(0, ell_max", VARIANTS + "test_the_papers_sinusoids"),
     Mutant("relative_sinusoids", "(_pairs(d_r) - 1)", "_pairs(d_r)", VARIANTS + "test_vaswanis_sinusoids"),
     Mutant("RelativeAttention", "torch.arange(X.shape[1]) - torch.arange(Z.shape[1])[:, None]", "torch.arange(Z.shape[1])[:, None] - torch.arange(X.shape[1])", "parity/test_xlnet.py"),

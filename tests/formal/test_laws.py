@@ -1,5 +1,7 @@
 """Laws that hold for every θ and every sequence."""
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -26,7 +28,7 @@ from transalg.formal import (
     bidirectional,
     layer_norm,
 )
-from transalg.formal.notation import sample, softmax, tempered
+from transalg.formal.notation import GELU, ReLU, sample, softmax, tempered
 
 exactly = {"rtol": 0, "atol": 1e-12}
 seeds = st.integers(0, 2**16)
@@ -173,32 +175,29 @@ def test_any_dtype_goes_in_and_comes_out(dtype: torch.dtype, bound: float) -> No
 
 
 @pytest.mark.parametrize(
-    ("transformer", "kind", "inputs", "norms", "attentions"),
-    [(EDTransformer, EDTheta, ([1, 2, 3], [4, 5]), 2 * 2 * 3 + 2 * 3 * 2, 2 + 2 * 2), (ETransformer, ETheta, ([1, 2, 3],), 2 * 2 * 3 + 3, 2), (DTransformer, DTheta, ([1, 2, 3],), 2 * 2 * 3 + 3, 2)],
+    ("transformer", "kind", "inputs", "norms", "attentions", "mlp"),
+    [(EDTransformer, EDTheta, ([1, 2, 3], [4, 5]), 2 * 2 * 3 + 2 * 3 * 2, 2 + 2 * 2, ("ReLU", 4)), (ETransformer, ETheta, ([1, 2, 3],), 2 * 2 * 3 + 3, 2, ("GELU", 3)), (DTransformer, DTheta, ([1, 2, 3],), 2 * 2 * 3 + 3, 2, ("GELU", 2))],
     ids=["EDTransformer", "ETransformer", "DTransformer"],
 )  # fmt: skip
-def test_every_norm_and_every_attention_is_the_one_given(
-    transformer: object, kind: object, inputs: tuple, norms: int, attentions: int
+def test_every_component_is_the_one_given(
+    transformer: Callable[..., Tensor], kind: type, inputs: tuple, norms: int, attentions: int, mlp: tuple[str, int]
 ) -> None:
-    """As many calls as the paper's lines make: a norm for each column, an attention for each layer, or two in a decoder's."""
-    calls = {"layer_norm": 0, "MHAttention": 0}
+    """As many calls as the paper's lines make: a norm for each column, an attention for each layer, or two in a decoder's, …"""
+    activation, activations = mlp
+    calls = Counter()
 
-    def counting(function: object, name: str) -> object:
+    def counting(name: str) -> Callable[..., Tensor]:
         def counted(*args: object) -> Tensor:
             calls[name] += 1
-            return function(*args)  # type: ignore[operator]
+            return {"layer_norm": layer_norm, "MHAttention": MHAttention, "ReLU": ReLU, "GELU": GELU}[name](*args)
 
         return counted
 
     depth = {"L_enc": 2, "L_dec": 2} if kind is EDTheta else {"L": 2}
-    theta = kind.init(N_V=11, ell_max=7, H=2, d_e=6, d_mlp=13, **depth, **({"d_f": 5} if kind is ETheta else {}))  # type: ignore[attr-defined]
-    transformer(
-        *inputs,
-        theta,
-        layer_norm=counting(layer_norm, "layer_norm"),
-        MHAttention=counting(MHAttention, "MHAttention"),
-    )  # type: ignore[operator]
-    assert calls == {"layer_norm": norms, "MHAttention": attentions}
+    theta = kind.init(N_V=11, ell_max=7, H=2, d_e=6, d_mlp=13, **depth, **({"d_f": 5} if kind is ETheta else {}))
+    P = transformer(*inputs, theta, **{name: counting(name) for name in ("layer_norm", "MHAttention", activation)})
+    assert calls == {"layer_norm": norms, "MHAttention": attentions, activation: activations}
+    assert P.equal(transformer(*inputs, theta))
 
 
 # Temperature and sampling ----------------------------------------------------------------------------------------------

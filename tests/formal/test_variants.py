@@ -34,6 +34,7 @@ from transalg.formal.variants import (
     relative_sinusoids,
     sinusoids,
     sparse,
+    tanh_GELU,
     tied,
     with_positions,
     without_positions,
@@ -70,6 +71,15 @@ def test_rmsnorm_ignores_beta_so_it_stands_in_lines_5_7_and_10() -> None:
     gopher = partial(DTransformer, layer_norm=RMSnorm)
     assert_close(gopher([1, 2, 3], theta), gopher([1, 2, 3], other), **exactly)
     assert not torch.allclose(gopher([1, 2, 3], theta), DTransformer([1, 2, 3], theta))
+
+
+# Activation ------------------------------------------------------------------------------------------------------------
+
+
+@given(seeds)
+def test_tanh_gelu_is_torchs(seed: int) -> None:
+    A = 3 * normal(seed, 5, 7)
+    assert_close(tanh_GELU(A), torch.nn.functional.gelu(A, approximate="tanh"), **exactly)
 
 
 # Positions -------------------------------------------------------------------------------------------------------------

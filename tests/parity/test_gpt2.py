@@ -7,16 +7,16 @@ from torch.testing import assert_close
 
 from tests.parity.compare import IDS, assert_same_theta, gradient, log_likelihood, randomise, weight
 from transalg.formal import DTheta, DTraining, DTransformer, Layer, MHAttentionTheta
-from transalg.formal.variants import tied
+from transalg.formal.variants import tanh_GELU, tied
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 
 N_V, ELL_MAX, L, H, D_E, D_MLP = 23, 11, 3, 3, 15, 19
 
 
-def peer(tie: bool = False, eps: float = 1e-5) -> torch.nn.Module:
+def peer(tie: bool = False, eps: float = 1e-5, activation: str = "gelu") -> torch.nn.Module:
     config = transformers.GPT2Config(
-        vocab_size=N_V, n_positions=ELL_MAX, n_layer=L, n_head=H, n_embd=D_E, n_inner=D_MLP, activation_function="gelu",
+        vocab_size=N_V, n_positions=ELL_MAX, n_layer=L, n_head=H, n_embd=D_E, n_inner=D_MLP, activation_function=activation,
         layer_norm_epsilon=eps, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, tie_word_embeddings=tie, bos_token_id=21, eos_token_id=22,
     )  # fmt: skip
     return randomise(transformers.GPT2LMHeadModel(config))
@@ -61,6 +61,14 @@ def test_probabilities(ell: int) -> None:
 def test_epsilon_reaches_every_norm() -> None:
     model, x = peer(eps=0.1), IDS[:7]
     assert_close(DTransformer(x, theta_of(model), eps=0.1), logits(model, x).softmax(dim=-1).T, rtol=0, atol=1e-10)
+
+
+def test_gpt2_itself() -> None:
+    """GPT-2 as published: tied weights, and its own approximation of GELU."""
+    model, x = peer(tie=True, activation="gelu_new"), IDS[:7]
+    theirs = logits(model, x).softmax(dim=-1).T
+    assert_close(DTransformer(x, tied(theta_of(model)), GELU=tanh_GELU), theirs, rtol=0, atol=1e-10)
+    assert (DTransformer(x, tied(theta_of(model))) - theirs).abs().max() > 1e-6
 
 
 def test_gradients() -> None:

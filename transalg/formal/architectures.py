@@ -17,12 +17,13 @@ from .theta import DTheta, EDTheta, ETheta
 
 Norm = Callable[[Tensor, Tensor, Tensor, float], Tensor]  # ê ← layer_norm(e | γ, β), ε last
 MultiHead = Callable[[Tensor, Tensor, Any, Tensor], Tensor]  # Ṽ ← MHAttention(X, Z | 𝒲, Mask)
+Activation = Callable[[Tensor], Tensor]  # ReLU or GELU, element by element
 Masks = Callable[[int, int], Tensor]  # Mask ∈ {0,1}^{ℓ×ℓ} from ℓ and the layer l
 
 
 @checked(theta=parameters(EDTheta), z=tokens, x=tokens, eps=epsilon)
 def EDTransformer(
-    z: Int[Tensor, "ell_z"], x: Int[Tensor, "ell_x"], theta: EDTheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention
+    z: Int[Tensor, "ell_z"], x: Int[Tensor, "ell_x"], theta: EDTheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention, ReLU: Activation = ReLU
 ) -> Float[Tensor, "N_V ell_x"]:
     """Algorithm 8: P ← EDTransformer(z, x | θ)
 
@@ -56,7 +57,7 @@ def EDTransformer(
 
 
 @checked(theta=parameters(ETheta), x=tokens, eps=epsilon)
-def ETransformer(x: Int[Tensor, "ell"], theta: ETheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention) -> Float[Tensor, "N_V ell"]:
+def ETransformer(x: Int[Tensor, "ell"], theta: ETheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention, GELU: Activation = GELU) -> Float[Tensor, "N_V ell"]:
     """Algorithm 9: P ← ETransformer(x | θ)
 
     BERT, an encoder-only transformer, forward pass.
@@ -81,7 +82,7 @@ def ETransformer(x: Int[Tensor, "ell"], theta: ETheta, *, eps: float = 1e-5, lay
 
 @checked(theta=parameters(DTheta), x=tokens, eps=epsilon, Mask=masks)
 def DTransformer(
-    x: Int[Tensor, "ell"], theta: DTheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention, Mask: Masks = unidirectional
+    x: Int[Tensor, "ell"], theta: DTheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention, GELU: Activation = GELU, Mask: Masks = unidirectional
 ) -> Float[Tensor, "N_V ell"]:
     """Algorithm 10: P ← DTransformer(x | θ)
 

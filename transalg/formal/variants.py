@@ -10,7 +10,7 @@ gradient 0 and stays as it was.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf, sqrt
+from math import inf, pi, sqrt
 from typing import TypeVar
 
 import torch
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.func import grad
 
-from .architectures import DTransformer, MultiHead, Norm
+from .architectures import Activation, DTransformer, MultiHead, Norm
 from .components import MHAttention, layer_norm
 from .domains import checked, classes, epsilon, learning_rate, mask, natural, parameters, sequences, shaped, starting_with_bos, tokens
 from .notation import GELU, bidirectional, columns, length, softmax, unidirectional
@@ -40,6 +40,14 @@ def RMSnorm(e: Float[Tensor, "d_e"], gamma: Float[Tensor, "d_e"], beta: Float[Te
     """
     v = (e**2).sum() / len(e)  # 1: v ← Σ_{i=1}^{d_e} e[i]² / d_e  ⟦v ∈ ℝ⟧
     return e / torch.sqrt(v + eps) * gamma  # 2: return ê = e/√(v + ε) ⊙ γ  ⟦ê ∈ ℝ^{d_e}⟧
+
+
+# Activation (GPT-2) ----------------------------------------------------------------------------------------------------
+
+
+def tanh_GELU(A: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """GELU(x) ≈ x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))), as GPT-2 computes it (Hendrycks & Gimpel 2016)."""
+    return A / 2 * (1 + torch.tanh(sqrt(2 / pi) * (A + 0.044715 * A**3)))
 
 
 # Positions -------------------------------------------------------------------------------------------------------------
@@ -220,7 +228,7 @@ class ECTheta(TransformerTheta):
 
 
 @checked(theta=parameters(ECTheta), x=starting_with_bos, eps=epsilon)
-def EClassifier(x: Int[Tensor, "ell"], theta: ECTheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention) -> Float[Tensor, "N_C"]:
+def EClassifier(x: Int[Tensor, "ell"], theta: ECTheta, *, eps: float = 1e-5, layer_norm: Norm = layer_norm, MHAttention: MultiHead = MHAttention, GELU: Activation = GELU) -> Float[Tensor, "N_C"]:
     """Variant of Algorithm 9: p ← EClassifier(x | θ)
 
     Classification with an encoder-only transformer: Algorithm 9, reading the classes off its first token, bos_token.
