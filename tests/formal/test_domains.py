@@ -31,7 +31,7 @@ from transalg.formal import (
     unembedding,
     unidirectional,
 )
-from transalg.formal.variants import ECInference, EClassifier, ECTheta, ECTraining, relative, sparse
+from transalg.formal.variants import ECInference, EClassifier, ECTheta, ECTraining, banded, relative, sparse
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 MASK, BOS, EOS = 8, 9, 10
@@ -147,6 +147,10 @@ REFUSED = {
     "E: expected T of at least 1 in ℝ^{d_z×T}, got 0": lambda: single_query_attention(e, E[:5, :0], W_qkv),
     "Mask: expected a function of ℓ and l that gives the Mask of layer l, such as unidirectional, got Tensor": lambda: DTransformer([1], theta, Mask=unidirectional(1)),
     "W: expected a MHAttentionTheta, got RelativeMHAttentionTheta": lambda: DTransformer([1], relative(theta, 4)),
+    "stop: expected one of 0, …, N_V−1 with N_V = 11, got 99": lambda: DInference([1], theta, 1, 1.0, stop=99),
+    "stop: expected one of 0, …, N_V−1 with N_V = 11, got eos": lambda: DInference([1], theta, 1, 1.0, stop="eos"),
+    "generator: expected a torch.Generator or None, got 5": lambda: DInference([1], theta, 1, 1.0, 5),
+    "Mask: expected a row for every key, so that ⟦t_z ≤ t_x⟧ is upper triangular, got its transpose, in which": lambda: Attention(X, X.clone(), random_attention(0, d_attn=2, d_x=6, d_z=6, d_out=7), banded(3, 2).T),
     "d_r: expected an even number": lambda: relative(theta, 3),
     "w: expected a width of at least 1, got 0": lambda: sparse(0),
 }  # fmt: skip

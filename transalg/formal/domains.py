@@ -135,10 +135,10 @@ def mask(symbol: str, Mask: Any, scope: Scope) -> Tensor:
         raise refuse(symbol, space, Mask.dtype if isinstance(Mask, Tensor) else type(Mask).__name__)
     if Mask.shape != shape:
         raise refuse(symbol, space, "×".join(map(str, Mask.shape)) + (", its transpose" if Mask.shape == shape[::-1] else ""))
-    itself = scope.arguments["X"] is scope.arguments["Z"]
-    if itself and shape[0] > 1 and readable(Mask) and Mask.equal(torch.ones_like(Mask).tril()):
+    X, Z = scope.arguments["X"], scope.arguments["Z"]
+    if readable(Mask) and Mask.tril(-1).any() and not Mask.triu(1).any() and (X is Z or (readable(X) and readable(Z) and X.shape == Z.shape and X.equal(Z))):
         raise refuse(symbol, "a row for every key, so that ⟦t_z ≤ t_x⟧ is upper triangular", "its transpose, in which a token sees only its future")
-    return Mask.to(scope.arguments["X"].device)
+    return Mask.to(X.device)
 
 
 def masks(symbol: str, Mask: Any, scope: Scope) -> Callable[[int, int], Tensor]:
@@ -161,7 +161,7 @@ def tokens(symbol: str, x: Any, scope: Scope, *, longest: float | None = None) -
         raise refuse(symbol, "a sequence of token IDs, whole numbers", reprlib.repr(x)) from None
     if ids.ndim != 1 or (len(ids) and (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)):
         raise refuse(symbol, "a sequence of token IDs, whole numbers", f"{ids.dtype} of shape {tuple(ids.shape)}")
-    ids = ids.to(theta.W_e.device, torch.long)
+    ids = ids.to("cpu", torch.long)  # an index may stay on the CPU wherever θ is
     if len(ids) == 0:
         raise refuse(symbol, "at least one token", "an empty sequence")
     if len(ids) > (longest or theta.ell_max):
@@ -236,6 +236,18 @@ def _whole(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or what the rule admits."""
+    return lambda symbol, value, scope: None if value is None else rule(symbol, value, scope)
+
+
+def random(symbol: str, generator: Any, scope: Scope) -> torch.Generator | None:
+    """A torch.Generator, or None for torch's own."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise refuse(symbol, "a torch.Generator or None", repr(generator))
+    return generator
 
 
 # Numbers ---------------------------------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from .architectures import DTransformer, EDTransformer
-from .domains import cap, checked, natural, parameters, prompt, temperature, tokens
+from .domains import cap, checked, index, natural, optional, parameters, prompt, random, temperature, tokens
 from .notation import append, length, sample, tempered
 from .theta import DTheta, EDTheta
 
 
-@checked(theta_hat=parameters(DTheta), x=prompt, ell_gen=natural, tau=temperature)
+@checked(theta_hat=parameters(DTheta), x=prompt, ell_gen=natural, tau=temperature, generator=random, stop=optional(index("N_V")))
 def DInference(
     x: Int[Tensor, "_"],
     theta_hat: DTheta,
@@ -46,7 +46,7 @@ def DInference(
     return x[ell:]  # 8: return y = x[ℓ+1 : ℓ+ℓ_gen]
 
 
-@checked(theta_hat=parameters(EDTheta), z=tokens, tau=temperature, ell_gen=cap)
+@checked(theta_hat=parameters(EDTheta), z=tokens, tau=temperature, generator=random, ell_gen=cap)
 def EDInference(
     z: Int[Tensor, "_"],
     theta_hat: EDTheta,

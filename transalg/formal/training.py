@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import grad
 
 from .architectures import DTransformer, EDTransformer, ETransformer
-from .domains import checked, learning_rate, natural, parameters, probability, sequences, starting_with_bos, without_mask_tokens
+from .domains import checked, learning_rate, natural, parameters, probability, random, sequences, starting_with_bos, without_mask_tokens
 from .notation import choose, length
 from .theta import DTheta, EDTheta, ETheta
 
@@ -38,7 +38,7 @@ def EDTraining(zs: list[Int[Tensor, "_"]], xs: list[Int[Tensor, "_"]], theta: ED
     return theta  # 9: return θ̂ = θ
 
 
-@checked(theta=parameters(ETheta), xs=sequences(without_mask_tokens), N_epochs=natural, eta=learning_rate, p_mask=probability)
+@checked(theta=parameters(ETheta), xs=sequences(without_mask_tokens), N_epochs=natural, eta=learning_rate, p_mask=probability, generator=random)
 def ETraining(
     xs: list[Int[Tensor, "_"]],
     theta: ETheta,

@@ -172,7 +172,7 @@ def Gopher(x: Int[Tensor, "ell"], theta: DTheta, *, eps: float = 1e-5) -> Float[
 
 def banded(ell: int, w: int) -> Bool[Tensor, "ell ell"]:
     """Mask[t_z,t_x] = ⟦t_x − w < t_z ≤ t_x⟧: every query attends to itself and the w − 1 tokens before it."""
-    if w < 1:
+    if not isinstance(w, int) or w < 1:
         raise ValueError(f"w: expected a width of at least 1, got {w}")
     return unidirectional(ell) & ~torch.ones(ell, ell, dtype=torch.bool).triu(w)
 
