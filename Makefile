@@ -6,8 +6,8 @@ INSTALLED := .venv/installed
 .PHONY: demo test lint format clean
 
 demo: $(INSTALLED)
-	$(BIN)/transalg trace 10 --text "My grandma makes"
-	@$(BIN)/transalg trace 10 --text "My grandma makes" --depth 2 --html trace.html
+	$(BIN)/transalg trace 10 --text "a cat sat."
+	@$(BIN)/transalg trace 10 --text "a cat sat." --depth 2 --html trace.html
 	@echo "Next: $(BIN)/transalg algorithm, $(BIN)/transalg trace --help"
 
 test: $(INSTALLED) lint

@@ -128,7 +128,7 @@ REFUSED = {
         "6",
     ),
     "--layer: expected 1 to 2, and lines in the loop over layers, got 0": ("trace", "10", "--layer", "0"),
-    "--layer: Algorithm 14 has no loop over layers": ("trace", "14", "--layer", "1"),
+    "--layer: Algorithm 14 has no loop over layers down to --depth 0": ("trace", "14", "--layer", "1"),
     "--lines: expected whole numbers like": ("trace", "10", "--lines", "8-5"),
     "--lines: line 9 of Algorithm 10 is an end": ("trace", "10", "--lines", "9"),
     "--tokens: expected IDs up to 9999": ("trace", "10", "--tokens", "123456"),
@@ -197,7 +197,7 @@ def test_version() -> None:
 def test_trace_says_what_it_runs_on(transalg) -> None:
     _, out, _ = transalg("trace", "14", "--text", "a b", "--ell-gen", "1")
     assert "x = bos a ␣ b   (IDs 4 1 0 2)" in out
-    assert re.search(r"y = \d   \(\w+|␣\)", out)
+    assert re.search(r"y = \d   \((?:\w+|␣)\)", out)
     _, out, _ = transalg("trace", "4", "--text", "ab")
     assert "Mask[t_z,t_x] = ⟦t_z ≤ t_x⟧" in out
     _, out, _ = transalg("trace", "4", "--text", "ab", "--context", "c")
@@ -239,3 +239,17 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
         check=False,
     )
     assert done.stdout.startswith("Algorithm 10") and done.stderr == ""
+
+
+def test_a_departure_from_the_paper_names_its_erratum(transalg) -> None:
+    _, out, _ = transalg("trace", "15", "--text", "ab", "--lines", "2")
+    assert "y ← 0  (erratum 10)" in out and "y = −1" in out
+    _, out, _ = transalg("algorithm", "15")
+    assert "y ← 0  (erratum 10)" in out
+
+
+def test_json_has_every_digit(transalg, tmp_path: Path) -> None:
+    file = str(tmp_path / "theta.safetensors")
+    _, out, _ = transalg("trace", "10", "--text", "hi", "--json", "--save-theta", file)
+    data = json.loads(out)
+    assert data["steps"][-1]["value"] == DTransformer(data["given"]["x"], DTheta.from_named(load_file(file))).tolist()

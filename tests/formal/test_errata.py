@@ -1,5 +1,6 @@
 """docs/errata.md, row by row: the literal text fails, the decision works."""
 
+import inspect
 import re
 from dataclasses import replace
 from math import cos, exp, inf, isnan, sin
@@ -29,7 +30,7 @@ from transalg.formal import (
     single_query_attention,
     unidirectional,
 )
-from transalg.formal.notation import softmax, tempered
+from transalg.formal.notation import choose, softmax, tempered
 from transalg.formal.variants import (
     EClassifier,
     ECTheta,
@@ -152,6 +153,11 @@ def test_09_limits_of_temperature() -> None:
 
 def test_10_seq2seq_inference_halts() -> None:
     never = replace(edtheta, W_u=torch.zeros_like(edtheta.W_u))  # τ = 0 then always says token 0, never eos_token
+    x_hat, y = [BOS], None
+    with pytest.raises(ValueError, match="x: expected at most ℓ_max = 7 tokens"):  # noqa: PT012
+        while y != EOS:  # lines 3 to 8 to the letter
+            y = int(EDTransformer([1], x_hat, never)[:, -1].argmax())
+            x_hat.append(y)
     x_hat = EDInference([1], never, 0.0)
     assert x_hat.tolist() == [BOS] + [0] * 7
     assert 0 in x_hat  # y ← 0 would be a token here
@@ -159,9 +165,10 @@ def test_10_seq2seq_inference_halts() -> None:
 
 def test_11_first_token_is_bos() -> None:
     """No step of the literal algorithm changes what the model says before x[1]: there is no column for it."""
-    x = [3, 1]
-    assert DTransformer(x, theta).shape[1] == 2  # P̂(x[2] | x[1]) and P̂(x[3] | x[1:2]), no P̂(x[1])
-    assert 3 not in x[1:] and 3 in [BOS, *x][1:]  # the tokens that line 5 sums over, without bos and with it
+    start = DTheta.init(**D, L=1, generator=rng(0))
+    literal = inspect.unwrap(DTraining)([torch.tensor([3, 1])], start, 30, 0.1)  # past the check: every sequence begins with 3
+    assert DTransformer([BOS], literal)[:, 0].argmax() != 3
+    assert DTransformer([BOS], DTraining([[BOS, 3, 1]], start, 30, 0.1))[:, 0].argmax() == 3
     with pytest.raises(ValueError, match="x_1: expected bos_token = 9 first"):
         DTraining([[3, 1]], theta, 1, 0.1)
     with pytest.raises(ValueError, match="x_1: expected bos_token = 9 first"):
@@ -174,10 +181,9 @@ def test_12_masking() -> None:
     assert all(a.equal(b) for a, b in zip(same.named().values(), etheta.named().values(), strict=True))
     only_special = ETraining([[BOS, EOS]], etheta, 1, 0.1, 1 - 1e-12, rng(0))  # to the letter, both would be
     assert only_special.W_u.equal(etheta.W_u)
-    x = torch.tensor([BOS, MASK, 1, EOS])
-    literal = torch.where(torch.rand(4, generator=rng(0)) < 1, MASK, x)  # line 5 with p_mask near 1
-    assert literal[0] == MASK and literal[3] == MASK
-    assert (x == MASK).nonzero().tolist() == [[1]]  # line 7 where line 5 has masked nothing
+    assert choose(1 - 1e-12, MASK, torch.tensor(BOS), rng(0)) == MASK  # line 5 to the letter
+    literal = inspect.unwrap(ETraining)([torch.tensor([BOS, MASK, 1])], etheta, 1, 0.1, 1e-12, rng(0))  # past the check
+    assert not literal.W_u.equal(etheta.W_u)  # nothing was masked, yet the data's own mask_token was trained
     with pytest.raises(ValueError, match="x_1: expected no mask_token = 8 in the data"):
         ETraining([[BOS, MASK]], etheta, 1, 0.1, 0.5)
 

@@ -33,7 +33,6 @@ def test_the_page_holds_every_step_and_every_algorithm_called() -> None:
 
 def test_a_text_cannot_break_out_of_the_page() -> None:
     html = page(example(find("10"), "</script><img onerror=x>").trace())
-    assert "<img" not in html.replace("\\", "") or "<\\/script>" not in html
     assert html.count("</script>") == 2
     assert "<" in data_of(html)["vocabulary"]
 

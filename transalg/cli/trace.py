@@ -42,7 +42,7 @@ class Trace:
     html: Annotated[Path | None, option("FILE")] = None
     """Write a self-contained page with a heat map for every line to this file."""
     json: bool = False
-    """Print the trace as JSON."""
+    """Print the trace as JSON; indices in its values count from 0."""
     seed: int = 0
     """Seed of the random θ, masks and samples."""
     sizes: Sizes = field(default_factory=Sizes)
@@ -61,7 +61,7 @@ class Trace:
         from transalg.trace.source import find
 
         algorithm = find(self.which)
-        _check_narrowing(algorithm, self.layer, lines)
+        _check_lines(algorithm, lines or [])
 
         from transalg.trace.example import example, save_theta
 
@@ -78,9 +78,11 @@ class Trace:
         )
         whole = of.trace(self.depth)
         trace = whole.narrow(layer=self.layer, lines=set(lines) if lines else None)
+        ran = {step.passes["l"] for step in whole.steps if "l" in step.passes}
+        if self.layer is not None and not ran:
+            raise ValueError(f"--layer: {algorithm.kind} has no loop over layers down to --depth {self.depth}")
         if self.layer is not None and not any(step.passes.get("l") == self.layer for step in trace.steps):
-            ran = max(step.passes.get("l", 0) for step in whole.steps)
-            raise ValueError(f"--layer: expected 1 to {ran}, and lines in the loop over layers, got {self.layer}")
+            raise ValueError(f"--layer: expected 1 to {max(ran)}, and lines in the loop over layers, got {self.layer}")
         if not trace.steps:
             raise ValueError(f"--lines {self.lines}: none of these lines ran")
         if self.save_theta is not None:
@@ -104,14 +106,11 @@ class Trace:
             show_trace(trace, Console(highlight=False), passes=lines is not None)
 
 
-def _check_narrowing(algorithm: Algorithm, layer: int | None, lines: list[int] | None) -> None:
-    if layer is not None and not any(line.math.startswith("for l =") for line in algorithm.lines):
-        raise ValueError(f"--layer: {algorithm.kind} has no loop over layers")
-    for number in lines or ():
-        line = next((line for line in algorithm.lines if line.number == number), None)
-        if line is None:
-            raise ValueError(f"--lines: expected lines of {algorithm.kind}, 1 to {len(algorithm.lines)}, got {number}")
-    if lines and all(line.kind == "end" for line in algorithm.lines if line.number in lines):
+def _check_lines(algorithm: Algorithm, lines: list[int]) -> None:
+    kinds = {line.number: line.kind for line in algorithm.lines}
+    if unknown := [number for number in lines if number not in kinds]:
+        raise ValueError(f"--lines: expected lines of {algorithm.kind}, 1 to {len(kinds)}, got {unknown[0]}")
+    if lines and all(kinds[number] == "end" for number in lines):
         raise ValueError(f"--lines: line {lines[0]} of {algorithm.kind} is an end: nothing runs there")
 
 

@@ -15,7 +15,7 @@ MARK = re.compile(r"(?<![A-Za-z])(?P<base>argmax|[^\W\d_]\u0303?\u0302?|Σ|[)}])
 
 def page(trace: Trace) -> str:
     """The whole HTML document."""
-    data = as_data(trace)
+    data = as_data(trace, digits=5)  # more would not be seen
     data["given"] = {typeset(symbol): typeset(value) if isinstance(value, str) else value for symbol, value in trace.given.items()}
     for shown in data["steps"]:
         _typeset_step(shown)

@@ -55,12 +55,11 @@ class Trace:
     def narrow(self, *, layer: int | None = None, lines: set[int] | None = None) -> "Trace":
         """Only this pass of the loops over layers, only these lines of the algorithm traced, with all they call."""
         keep: list[Step] = []
-        wanted = True
+        wanted: dict[int, bool] = {}  # of the last step at each depth: what it calls is wanted only if it is
         for step in self.steps:
-            if step.depth == 0:
-                wanted = step.passes.get("l", layer) == layer or layer is None
-                wanted = wanted and (lines is None or step.line.number in lines)
-            if wanted:
+            in_layer = layer is None or step.passes.get("l", layer) == layer
+            wanted[step.depth] = in_layer and (wanted[step.depth - 1] if step.depth else lines is None or step.line.number in lines)
+            if wanted[step.depth]:
                 keep.append(step)
         return replace(self, steps=keep)
 

@@ -53,6 +53,8 @@ def _token(v: int, trace: Trace) -> str:
 def _show_step(step: Step, trace: Trace, console: Console, passes: bool) -> None:
     margin, inside = 4 * step.depth, 2 * step.line.indent
     row = Text.assemble((f"{step.line.number:>3} ", "cyan"), " " * inside, (step.line.math, "" if step.depth else "bold"))
+    if step.line.erratum:
+        row.append(f"  (erratum {step.line.erratum})", "dim")
     loop = step.line.kind in ("for", "while")
     if loop or (passes and step.passes):
         said = {step.symbol: step.value} if loop else step.passes
