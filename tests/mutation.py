@@ -9,6 +9,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import traceback
@@ -17,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROCESSES = 2
+LONGEST = 240  # seconds for one mutant; the control, which runs every test, takes the most
 OUTCOMES = {0: "survived", 1: "killed"}  # pytest's exit status; any other says that the test did not run
 
 
@@ -131,6 +133,7 @@ def run_all(mutants: list[Mutant]) -> dict[str, str]:
                 log = Path(logs) / str(len(waiting))
                 pid = os.fork()
                 if pid == 0:
+                    signal.alarm(LONGEST)  # a mutant that hangs ends here, and counts as not killed
                     status = 70
                     try:
                         status = run(mutant, log)
