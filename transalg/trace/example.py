@@ -13,6 +13,7 @@ from transalg import formal
 from transalg.formal.notation import bidirectional, columns, unidirectional
 from transalg.formal.theta import DTheta, EDTheta, ETheta, TransformerTheta
 from transalg.formal.tree import Theta
+from transalg.trace.export import visible
 from transalg.trace.record import Axes, Trace, run
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm
@@ -153,11 +154,15 @@ def _call(number: int, data: Data, theta: Any, settings: Settings, generator: to
     for ids in (x, z):  # refuses what Algorithm 10 would: an unknown token, an empty or overlong sequence
         formal.DTransformer(torch.tensor(ids, dtype=torch.long), theta)
     X, Z = (columns(theta.W_e[:, v] + theta.W_p[:, t] for t, v in enumerate(ids)) for ids in (x, z))
-    layer, last = theta.layers[0], f"the embedding of the last token, {data.written(x)[-1]}"
+
+    def spelt(ids: Sequence[int]) -> str:
+        return " ".join(map(visible, data.written(ids)))
+
+    layer, last = theta.layers[0], f"the embedding of the last token, {spelt(x[-1:])}"
     Mask, said = (bidirectional(len(z), len(x)), " ≡ 1") if crossed else (unidirectional(len(x)), "[t_z,t_x] = ⟦t_z ≤ t_x⟧")
     attention = {
-        "X": f"the embeddings of {' '.join(data.written(x))}",
-        "Z": f"those of {' '.join(data.written(z))}",
+        "X": f"the embeddings of {spelt(x)}",
+        "Z": f"those of {spelt(z)}",
         "Mask": said,
     }
     along = {"ℓ_x": data.written(x), "ℓ_z": data.written(z), "T": data.written(z), "N_V": data.vocabulary}

@@ -70,6 +70,11 @@ def _value(value: Any, digits: int) -> Any:
     return value
 
 
+def visible(token: str) -> str:
+    """A token so that it can be seen: blanks as signs."""
+    return {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(token, token)
+
+
 def summary(theta: Theta) -> dict[str, float]:
     """How many numbers θ has, and their Euclidean norm."""
     parts = pytree.tree_leaves(theta)

@@ -8,7 +8,7 @@ from rich.text import Text
 from torch import Tensor
 
 from transalg.formal.tree import Theta
-from transalg.trace.export import summary
+from transalg.trace.export import summary, visible
 from transalg.trace.listing import heading
 from transalg.trace.record import Step, Trace
 
@@ -47,7 +47,7 @@ def _given(given: Any, trace: Trace) -> str:
 
 def _token(v: int, trace: Trace) -> str:
     written = trace.vocabulary[v] if 0 <= v < len(trace.vocabulary) else str(v)
-    return {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(written, written)
+    return visible(written)
 
 
 def _show_step(step: Step, trace: Trace, console: Console, passes: bool) -> None:
