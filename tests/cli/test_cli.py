@@ -130,6 +130,7 @@ REFUSED = {
     "--layer: expected 1 to 2, and lines in the loop over layers, got 0": ("trace", "10", "--layer", "0"),
     "--layer: Algorithm 14 has no loop over layers down to --depth 0": ("trace", "14", "--layer", "1"),
     "--lines: expected whole numbers like": ("trace", "10", "--lines", "8-5"),
+    "--lines: expected whole numbers like \"5-8\", got '1-9999999999'": ("trace", "10", "--lines", "1-9999999999"),
     "--lines: line 9 of Algorithm 10 is an end": ("trace", "10", "--lines", "9"),
     "--tokens: expected IDs up to 9999": ("trace", "10", "--tokens", "123456"),
     "--context: expected whole numbers": ("trace", "8", "--tokens", "1 2", "--context", "ab"),
@@ -253,3 +254,21 @@ def test_json_has_every_digit(transalg, tmp_path: Path) -> None:
     _, out, _ = transalg("trace", "10", "--text", "hi", "--json", "--save-theta", file)
     data = json.loads(out)
     assert data["steps"][-1]["value"] == DTransformer(data["given"]["x"], DTheta.from_named(load_file(file))).tolist()
+
+
+@pytest.mark.parametrize("option", ["--html", "--save-theta"])
+def test_a_file_that_cannot_be_written_is_named(transalg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    """As on a full disk: one line, status 2, and what was there before is still there."""
+    from safetensors import SafetensorError
+
+    from transalg.trace import example
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device") if option == "--html" else SafetensorError("No space left on device")
+
+    target = tmp_path / "old"
+    target.write_bytes(b"old")
+    monkeypatch.setattr(*((Path, "write_text") if option == "--html" else (example, "save_file")), full)
+    status, out, err = transalg("trace", "10", "--text", "hi", option, str(target))
+    assert (status, out) == (2, "") and "old: cannot be written: No space left on device" in err
+    assert target.read_bytes() == b"old" and list(tmp_path.iterdir()) == [target]

@@ -5,9 +5,11 @@ import re
 
 import pytest
 
+from transalg.formal import DTheta, DTransformer
 from transalg.trace.example import example
 from transalg.trace.export import as_data
 from transalg.trace.page import page, typeset
+from transalg.trace.record import run
 from transalg.trace.source import algorithms, find
 
 
@@ -32,9 +34,13 @@ def test_the_page_holds_every_step_and_every_algorithm_called() -> None:
 
 
 def test_a_text_cannot_break_out_of_the_page() -> None:
-    html = page(example(find("10"), "</script><img onerror=x>").trace())
-    assert html.count("</script>") == 2
-    assert "<" in data_of(html)["vocabulary"]
+    """Neither by its characters nor by a token that is more than one."""
+    theta = DTheta.init(N_V=5, ell_max=7, L=1, H=1, d_e=2, d_mlp=3)
+    whole = run(DTransformer, [0, 1], theta, vocabulary=["</script><img onerror=x>", "b", "mask", "bos", "eos"])
+    for trace in (example(find("10"), "</script><img onerror=x>").trace(), whole):
+        html = page(trace)
+        assert html.count("</script>") == 2
+        assert data_of(html)["vocabulary"] == list(trace.vocabulary)
 
 
 @pytest.mark.parametrize("number", range(1, 16))

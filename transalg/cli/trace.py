@@ -90,7 +90,7 @@ class Trace:
         if self.html is not None:
             from transalg.trace.page import page
 
-            self.html.write_text(page(trace), encoding="utf-8")
+            _write(self.html, page(trace))
         if self.json:
             from transalg.trace.export import as_data
 
@@ -106,6 +106,17 @@ class Trace:
             show_trace(trace, Console(highlight=False), passes=lines is not None)
 
 
+def _write(path: Path, text: str) -> None:
+    """The whole file or none of it: a full disk leaves what was there before."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ValueError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def _check_lines(algorithm: Algorithm, lines: list[int]) -> None:
     kinds = {line.number: line.kind for line in algorithm.lines}
     if unknown := [number for number in lines if number not in kinds]:
@@ -119,7 +130,7 @@ def _numbers(text: str, option: str, like: str) -> list[int]:
     found: list[int] = []
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and (not last.isdecimal() or int(last) < int(first))) or len(part) > 15:
+        if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 15 or not 0 <= int(last or first) - int(first) < 1000:
             raise ValueError(f'{option}: expected whole numbers like "{like}", got {text!r}')
         found += range(int(first), int(last or first) + 1)
     return found

@@ -196,7 +196,8 @@ def load_theta(path: Path, kind: type[TransformerTheta]) -> TransformerTheta:
 
 
 def save_theta(theta: Theta, path: Path) -> None:
-    save_file(
-        {name: part.clone(memory_format=torch.contiguous_format) for name, part in theta.named().items()},
-        path,
-    )
+    named = {name: part.clone(memory_format=torch.contiguous_format) for name, part in theta.named().items()}
+    try:
+        save_file(named, path)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: cannot be written: {error}") from error

@@ -42,8 +42,6 @@ class Algorithm:
     kind: str  # "Algorithm 10" or "Variant of Algorithm 6"
     caption: str
     doc: tuple[str, ...]  # what it computes, its inputs, outputs and parameters
-    path: Path
-    first: int  # the line of the file its `def` stands in
     parameters: tuple[str, ...]  # of the function, as written
     returns: str
     lines: tuple[Line, ...]
@@ -88,8 +86,6 @@ def _read(path: Path) -> list[Algorithm]:
                     kind=heading["kind"],
                     caption=heading["caption"],
                     doc=tuple(row.strip() for row in doc if row.strip()),
-                    path=path,
-                    first=node.lineno,
                     parameters=_parameters(node.args),
                     returns=ast.unparse(node.returns) if node.returns else "",
                     lines=tuple(sorted(_lines(node, rows), key=lambda line: line.first)),
