@@ -11,7 +11,7 @@ import torch
 from jaxtyping import install_import_hook
 
 # Before transalg.formal is imported for the first time. Not theta: a θ checks its own shapes, and that is tested.
-CHECKED = ("notation", "components", "architectures", "training", "inference", "variants")
+CHECKED = ("notation", "components", "architectures", "training", "inference", "variants", "systems")
 install_import_hook([f"transalg.formal.{module}" for module in CHECKED], "beartype.beartype")
 
 # No shrinking: a failing example is small enough to read, and the mutants would wait for it.

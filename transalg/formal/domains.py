@@ -187,6 +187,17 @@ def without_mask_tokens(symbol: str, x: Any, scope: Scope) -> Tensor:
     return ids
 
 
+def segments(symbol: str, s: Any, scope: Scope) -> Tensor:
+    """s ∈ [N_S]^ℓ, a segment for every token of x; all 0 if None."""
+    ell, N_S = len(scope.arguments["x"]), scope.sizes["N_S"]
+    ids = torch.zeros(ell, dtype=torch.long) if s is None else torch.as_tensor(s)
+    if ids.shape != (ell,) or ids.is_floating_point() or ids.dtype == torch.bool:
+        raise refuse(symbol, f"a segment for each of the ℓ = {ell} tokens", f"{ids.dtype} of shape {tuple(ids.shape)}")
+    if readable(ids) and len(outside := ((ids < 0) | (ids >= N_S)).nonzero()):
+        raise refuse(symbol, f"segments in {{0, …, N_S−1}} with N_S = {N_S}", f"{ids[outside[0, 0]]} at index {outside[0, 0]}")
+    return ids.long()
+
+
 def prompt(symbol: str, x: Any, scope: Scope) -> Tensor:
     """A prompt of any length, for Algorithm 14 looks at its last ℓ_max tokens; the empty one is [bos_token]."""
     empty = hasattr(x, "__len__") and getattr(x, "ndim", 1) == 1 and len(x) == 0

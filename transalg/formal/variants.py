@@ -84,6 +84,11 @@ def relative_sinusoids(delta: Int[Tensor, "*n"], d_r: int) -> Float[Tensor, "d_r
 T = TypeVar("T", bound=TransformerTheta)
 
 
+def scaled(theta: T) -> T:
+    """θ with √d_e W_e for W_e, as the original Transformer embeds; tie before, not after: `scaled(tied(theta))`."""
+    return replace(theta, W_e=sqrt(len(theta.W_e)) * theta.W_e)
+
+
 def with_positions(theta: T, W_p: Float[Tensor, "d_e ell_max"]) -> T:
     """θ with a hard-coded W_p, `sinusoids(d_e, ell_max)` say."""
     return replace(theta, W_p=W_p.to(theta.W_e))

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from transalg import formal
-from transalg.formal import variants
+from transalg.formal import systems, variants
 from transalg.formal.tree import Theta
 from transalg.trace.source import Algorithm, Line, algorithms
 
@@ -224,7 +224,9 @@ def _bodies() -> dict[CodeType, Algorithm]:
     """The code of every formal algorithm."""
     found = {}
     for algorithm in algorithms():
-        function = inspect.unwrap(getattr(formal, algorithm.name, None) or getattr(variants, algorithm.name))
+        function = inspect.unwrap(
+            getattr(formal, algorithm.name, None) or getattr(variants, algorithm.name, None) or getattr(systems, algorithm.name)
+        )
         found[function.__code__] = algorithm
     return found
 

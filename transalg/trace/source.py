@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 FORMAL = Path(__file__).parent.parent / "formal"
-FILES = ("components", "architectures", "training", "inference", "variants")
+FILES = ("components", "architectures", "training", "inference", "variants", "systems")
 
 TAG = re.compile(r"#\s(?P<number>\d+): (?P<math>.*?)(?:  ⟦(?P<name>\S+) ∈ ℝ(?:\^\{(?P<dims>.+)\})?⟧)?(?:  \(erratum (?P<erratum>\d+)\))?$")
 HEADING = re.compile(r"(?P<kind>Algorithm (?P<number>\d+)|Variant of Algorithm \d+): (?P<caption>.+)")

@@ -1,0 +1,331 @@
+"""The three architectures and the classifier: Algorithms 8–10 for batches."""
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from transalg.formal.domains import refuse
+from transalg.formal.tree import Theta
+from transalg.formal.variants import paper_sinusoids, sinusoids
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.model import bridge
+from transalg.model.blocks import DecoderLayer, Layer, norm
+from transalg.model.cache import Cache, Step
+from transalg.model.inputs import row_lengths, token_ids, within
+from transalg.model.parameters import Part, below, initialise
+from transalg.model.rows import Rows, paired, rows
+from transalg.shapes import shapes
+
+Lengths = Tensor | Sequence[int] | None
+Device = torch.device | str | None
+Own = TypeVar("Own", bound="Transformer")
+
+
+class Transformer(Part):
+    """What all of them share: embeddings, unembedding, and the way to the formal θ and back."""
+
+    hyper_kind: type[Hyper]
+    hyper: Any
+    W_e: Tensor
+    W_p: Tensor
+    W_u: Tensor
+
+    def __init__(
+        self, hyper: Any, *, device: Device = None, dtype: torch.dtype | None = None, generator: torch.Generator | None = None
+    ) -> None:
+        if type(hyper) is not self.hyper_kind:
+            raise refuse("hyper", f"a {self.hyper_kind.__name__} for a {type(self).__name__}", type(hyper).__name__)
+        if dtype is not None and not dtype.is_floating_point:
+            raise refuse("dtype", "real numbers", dtype)
+        super().__init__(shapes(hyper), device, dtype)
+        self.hyper = hyper
+        self._waves: Tensor | None = None
+
+    @property
+    def _positions(self) -> Tensor:
+        """W_p, learned, or sinusoids: those are no state of the model, for hyper says what they are."""
+        if self.hyper.positions == "learned":
+            return self.W_p
+        if self._waves is None or self._waves.device != self.W_e.device or self._waves.dtype != self.W_e.dtype:
+            waves = sinusoids if self.hyper.positions == "sinusoids" else paper_sinusoids
+            self._waves = waves(self.hyper.d_e, self.hyper.ell_max).T.contiguous().to(self.W_e)
+        return self._waves
+
+    def _stack(self, name: str, count: int, kind: type[nn.Module], **options: Any) -> nn.ModuleList:
+        all_shapes, made = shapes(self.hyper), {"device": self.W_e.device, "dtype": self.W_e.dtype}
+        band = getattr(self.hyper, "banded", lambda l: None)
+        bands = [{"band": band(l)} if band(l) else {} for l in range(count)]
+        return nn.ModuleList(kind(self.hyper, below(all_shapes, f"{name}.{l}"), **options, **bands[l], **made) for l in range(count))
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Random weights as hyper says; nothing on the meta device."""
+        if self.W_e.is_meta:
+            return
+        initialise(self, self.hyper, generator)
+
+    @property
+    def unembedding(self) -> Tensor:
+        """W_u, or W_e if they are tied."""
+        return self.W_e if self.hyper.tied else self.W_u
+
+    @classmethod
+    def from_theta(
+        cls: type[Own], theta: Theta, hyper: Any = None, *, device: Device = None, dtype: torch.dtype | None = None, **departures: Any
+    ) -> Own:
+        """The model whose θ is given. What θ does not show, `norm="RMSnorm"` say, comes by its name in hyper; or hyper comes as a whole."""
+        hyper = bridge.hyper_of(theta, cls.hyper_kind, departures, hyper)
+        first = next(iter(theta.named().values()))
+        model = cls(hyper, device=device or first.device, dtype=dtype or first.dtype)
+        model.load_state_dict(bridge.state_of(theta, hyper))
+        return model
+
+    def theta(self, dtype: torch.dtype = torch.float64) -> Any:
+        """The formal θ, a copy."""
+        return bridge.theta_of(self.hyper, {name: part.detach() for name, part in self.named_parameters()}, dtype)
+
+    def theta_gradient(self, dtype: torch.dtype = torch.float64) -> Any:
+        """The gradients of all parameters as a formal θ, 0 where the model has no such parameter."""
+        gradients = {name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in self.named_parameters()}
+        return bridge.theta_of(self.hyper, gradients, dtype, gradient=True)
+
+    def _embed(self, ids: Tensor, positions: Tensor | None, ell: int) -> Tensor:
+        """W_e[:,v] + W_p[:,t] for every token, whose positions are given, or 0, …, ℓ−1 in every row."""
+        X = F.embedding(ids, self.W_e)
+        if self.hyper.scaled:
+            X = X * sqrt(self.hyper.d_e)
+        if self.hyper.positions == "relative":
+            return X
+        if positions is None:
+            return (X.view(-1, ell, self.hyper.d_e) + self._positions[:ell]).view_as(X)
+        return X + F.embedding(positions, self._positions)
+
+    def _drop(self, X: Tensor) -> Tensor:
+        return F.dropout(X, self.hyper.dropout, self.training) if self.hyper.dropout else X
+
+    def _logits(self, X: Tensor) -> Tensor:
+        return F.linear(X, self.unembedding, self.optional("b_u"))
+
+    def extra_repr(self) -> str:
+        symbols = ", ".join(f"{symbol}={size}" for symbol, size in self.hyper.sizes().items() if size is not None)
+        departures = ", ".join(f"{name}={value!r}" for name, value in self.hyper.departures().items() if name not in ("d_attn", "d_mid"))
+        return symbols + (f"; {departures}" if departures else "")
+
+
+class DTransformer(Transformer):
+    """Algorithm 10, decoder-only: logits of P̂(x[t+1] | x[1:t])."""
+
+    hyper_kind = DHyper
+    layers: Any
+    gamma: Tensor
+
+    def __init__(
+        self, hyper: DHyper, *, device: Device = None, dtype: torch.dtype | None = None, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(hyper, device=device, dtype=dtype)
+        self.layers = self._stack("layers", hyper.L, Layer, causal=True)
+        self.reset_parameters(generator)
+
+    def forward(self, ids: Tensor, lengths: Lengths = None) -> Tensor:
+        """Logits, B × ℓ × N_V, of what follows each token; 0 behind a row's length."""
+        X, rows = self.features(ids, lengths)
+        return rows.unpack(self._logits(X))
+
+    def features(self, ids: Tensor, lengths: Lengths = None) -> tuple[Tensor, Rows]:
+        """X of line 10, a row for each token of the batch, and which is which."""
+        ids = token_ids("ids", ids, self.hyper.ell_max)
+        where = rows(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
+        X = self._drop(self._embed(within("ids", where.pack(ids), self.hyper.N_V), where.positions(ids.device), ids.shape[1]))
+        for layer in self.layers:
+            X = layer(X, where)
+        return norm(X, self.gamma, self.optional("beta"), self.hyper.eps), where
+
+    def cache(self, batch: int, ell: int | None = None) -> Cache:
+        """Memory to decode `batch` rows of up to ℓ tokens, ℓ_max unless given."""
+        return _new_cache(self, self.hyper.L, batch, ell)
+
+    @torch.no_grad()
+    def decode(self, ids: Tensor, cache: Cache, lengths: Lengths = None) -> Tensor:
+        """Append the tokens to the cache's rows; logits, B × width × N_V, of what follows each. A row's length may be 0: nothing new."""
+        X, step, there = _begin(self, ids, cache, lengths)
+        for l, layer in enumerate(self.layers):
+            X = layer.decode(X, cache, l, step)
+        cache.advance(step)
+        return _hide(self._logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps)), ids.shape, there)
+
+
+class Encoder(Transformer):
+    """Lines 1–11 of Algorithm 9, for the encoder-only transformer and the classifier."""
+
+    layers: Any
+    W_s: Tensor
+    gamma_e: Tensor
+    W_f: Tensor
+    b_f: Tensor
+    gamma: Tensor
+
+    def __init__(
+        self, hyper: Any, *, device: Device = None, dtype: torch.dtype | None = None, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(hyper, device=device, dtype=dtype)
+        self.layers = self._stack("layers", hyper.L, Layer, causal=False)
+        self.reset_parameters(generator)
+
+    def encode(self, ids: Tensor, lengths: Lengths = None, segments: Tensor | None = None) -> tuple[Tensor, Rows]:
+        """X of line 9, a row for each token of the batch, and which is which."""
+        ids = token_ids("ids", ids, self.hyper.ell_max)
+        where = rows(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
+        X = self._embed(within("ids", where.pack(ids), self.hyper.N_V), where.positions(ids.device), ids.shape[1])
+        X = X + self._segments(segments, ids, where) if self.hyper.segments else X
+        if segments is not None and not self.hyper.segments:
+            raise refuse("segments", "None, for this model has no segment embeddings", "some")
+        if self.hyper.embedding_norm:
+            X = norm(X, self.gamma_e, self.optional("beta_e"), self.hyper.eps)
+        X = self._drop(X)
+        for layer in self.layers:
+            X = layer(X, where)
+        return X, where
+
+    def _segments(self, segments: Tensor | None, ids: Tensor, where: Rows) -> Tensor:
+        if segments is None:
+            return self.W_s[0]
+        segments = token_ids("segments", segments, self.hyper.ell_max)
+        if segments.shape != ids.shape:
+            raise refuse("segments", f"a segment for every token, {tuple(ids.shape)}", tuple(segments.shape))
+        return F.embedding(within("segments", where.pack(segments), self.hyper.segments, "N_S"), self.W_s)
+
+    def _head(self, X: Tensor) -> Tensor:
+        """Lines 10 and 11."""
+        X = self.layers[0].activation(F.linear(X, self.W_f, self.b_f))
+        return norm(X, self.gamma, self.optional("beta"), self.hyper.eps)
+
+
+class ETransformer(Encoder):
+    """Algorithm 9, encoder-only: logits of every token given all of the others."""
+
+    hyper_kind = EHyper
+
+    def forward(self, ids: Tensor, lengths: Lengths = None, segments: Tensor | None = None) -> Tensor:
+        """Logits, B × ℓ × N_V; 0 behind a row's length."""
+        X, rows = self.features(ids, lengths, segments)
+        return rows.unpack(self._logits(X))
+
+    def features(self, ids: Tensor, lengths: Lengths = None, segments: Tensor | None = None) -> tuple[Tensor, Rows]:
+        """X of line 11, a row for each token of the batch, and which is which."""
+        X, rows = self.encode(ids, lengths, segments)
+        return self._head(X), rows
+
+
+class Classifier(Encoder):
+    """Classification (§3) with the encoder of Algorithm 9: logits of the classes, read off the first token, bos."""
+
+    hyper_kind = ClassifierHyper
+    W_c: Tensor
+    b_c: Tensor
+
+    def forward(self, ids: Tensor, lengths: Lengths = None, segments: Tensor | None = None) -> Tensor:
+        """Logits, B × N_C."""
+        X, rows = self.encode(ids, lengths, segments)
+        return F.linear(self._head(X[rows.firsts]), self.W_c, self.b_c)
+
+
+class EDTransformer(Transformer):
+    """Algorithm 8, encoder–decoder: logits of P̂(x[t+1] | x[1:t], z)."""
+
+    hyper_kind = EDHyper
+    enc: Any
+    dec: Any
+
+    def __init__(
+        self, hyper: EDHyper, *, device: Device = None, dtype: torch.dtype | None = None, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__(hyper, device=device, dtype=dtype)
+        self.enc = self._stack("enc", hyper.L_enc, Layer, causal=False)
+        self.dec = self._stack("dec", hyper.L_dec, DecoderLayer)
+        self.reset_parameters(generator)
+
+    def forward(self, z: Tensor, x: Tensor, z_lengths: Lengths = None, x_lengths: Lengths = None) -> Tensor:
+        """Logits, B × ℓ_x × N_V, of what follows each token of x; 0 behind a row's length."""
+        X, rows = self.features(z, x, z_lengths, x_lengths)
+        return rows.unpack(self._logits(X))
+
+    def features(self, z: Tensor, x: Tensor, z_lengths: Lengths = None, x_lengths: Lengths = None) -> tuple[Tensor, Rows]:
+        """X of line 20, a row for each token of x, and which is which."""
+        z, x = token_ids("z", z, self.hyper.ell_max), token_ids("x", x, self.hyper.ell_max)
+        if len(z) != len(x):
+            raise refuse("x", f"as many rows as z, {len(z)}", len(x))
+        lengths = row_lengths("z_lengths", z_lengths, tuple(z.shape)), row_lengths("x_lengths", x_lengths, tuple(x.shape))
+        of_z, of_x, buckets = paired(tuple(z.shape), lengths[0], tuple(x.shape), lengths[1], z.device)
+        Z = self._encode(z, of_z)
+        X = self._drop(self._embed(within("x", of_x.pack(x), self.hyper.N_V), of_x.positions(x.device), x.shape[1]))
+        for layer in self.dec:
+            X = layer(X, Z, of_x, of_z, buckets)
+        return self._final(X, "dec"), of_x
+
+    def _encode(self, z: Tensor, where: Rows) -> Tensor:
+        Z = self._drop(self._embed(within("z", where.pack(z), self.hyper.N_V), where.positions(z.device), z.shape[1]))
+        for layer in self.enc:
+            Z = layer(Z, where)
+        return self._final(Z, "enc")
+
+    def _final(self, X: Tensor, stack: str) -> Tensor:
+        """With norms first, one more behind the last layer."""
+        if not self.hyper.norm_first:
+            return X
+        return norm(X, self.get_parameter(f"gamma_{stack}"), self.optional(f"beta_{stack}"), self.hyper.eps)
+
+    @torch.no_grad()
+    def cache(self, z: Tensor, z_lengths: Lengths = None, ell: int | None = None) -> Cache:
+        """Encode z, once, and make room to decode rows of up to ℓ tokens, ℓ_max unless given."""
+        z = token_ids("z", z, self.hyper.ell_max)
+        cache = _new_cache(self, self.hyper.L_dec, len(z), ell)
+        where = rows(tuple(z.shape), row_lengths("z_lengths", z_lengths, tuple(z.shape)), z.device)
+        Z = self._encode(z, where)
+        for layer in self.dec:
+            k, v = (where.unpack(part).transpose(1, 2).contiguous() for part in layer.W_ed.keys_and_values(Z))
+            cache.cross.append((k, v))
+        if where.places is not None:
+            there = torch.zeros(z.numel(), dtype=torch.bool, device=z.device).index_fill(0, where.places, True)
+            cache.cross_mask = there.view(len(z), 1, 1, -1)
+        return cache
+
+    @torch.no_grad()
+    def decode(self, x: Tensor, cache: Cache, lengths: Lengths = None) -> Tensor:
+        """Append tokens to the cache's rows of x; logits, B × width × N_V, of what follows each. A row's length may be 0."""
+        X, step, there = _begin(self, x, cache, lengths)
+        for l, layer in enumerate(self.dec):
+            X = layer.decode(X, cache, l, step)
+        cache.advance(step)
+        return _hide(self._logits(self._final(X, "dec")), x.shape, there)
+
+
+def _new_cache(model: Transformer, layers: int, batch: int, ell: int | None) -> Cache:
+    hyper = model.hyper
+    if ell is not None and not 1 <= ell <= hyper.ell_max:
+        raise refuse("ell", f"room for 1 to ℓ_max = {hyper.ell_max} tokens a row", ell)
+    if not isinstance(batch, int) or batch < 1:
+        raise refuse("batch", "at least 1 row", batch)
+    H, d_attn, d_mid = hyper.heads
+    keys, values = ([model.W_e.new_zeros(batch, H, ell or hyper.ell_max, d) for _ in range(layers)] for d in (d_attn, d_mid))
+    return Cache(keys, values, [0] * batch)
+
+
+def _begin(model: Transformer, ids: Tensor, cache: Cache, lengths: Lengths) -> tuple[Tensor, Step, Tensor | None]:
+    """The embedded new tokens, B·width rows; where they go; and which of them are there, None if all are."""
+    ids = token_ids("ids", ids, model.hyper.ell_max)
+    counts = row_lengths("lengths", lengths, tuple(ids.shape), least=0)
+    step = cache.step(tuple(ids.shape), counts)
+    there = None
+    if counts is not None and set(counts) != {ids.shape[1]}:
+        there = torch.arange(ids.shape[1], device=ids.device) < torch.tensor(counts, device=ids.device)[:, None]
+        ids = ids.where(there, 0)
+    within("ids", ids, model.hyper.N_V)
+    return model._embed(ids.flatten(), step.positions.expand(len(ids), -1).flatten(), ids.shape[1]), step, there
+
+
+def _hide(logits: Tensor, shape: torch.Size, there: Tensor | None) -> Tensor:
+    logits = logits.view(*shape, -1)
+    return logits if there is None else logits * there[..., None]

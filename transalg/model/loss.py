@@ -1,0 +1,78 @@
+"""The log loss of many tokens without all their logits: a chunk of tokens at a time."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK = 2**25  # logits held at a time
+
+
+def log_loss(
+    X: Tensor, W_u: Tensor, targets: Tensor, b_u: Tensor | None = None, *, label_smoothing: float = 0.0, weight: float = 1.0
+) -> Tensor:
+    """−weight · Σ_t log softmax(W_u X[t] + b_u)[targets[t]], X a row for each token.
+
+    With label smoothing s, a target is 1 − s of the token and s of the uniform distribution. Where gradients are wanted they are computed
+    on the way, while a chunk's logits are there, so that those are made once and at most CHUNK of them are ever held.
+    """
+    if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (X, W_u, b_u)):
+        loss: Tensor = _LogLoss.apply(X, W_u, b_u, targets, label_smoothing, weight)  # type: ignore[no-untyped-call]
+        return loss
+    return _run(X, W_u, b_u, targets, label_smoothing, weight, None)
+
+
+class _LogLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, W_u: Tensor, b_u: Tensor | None, targets: Tensor, smoothing: float, weight: float) -> Tensor:
+        ctx.gradients = torch.empty_like(X), torch.empty_like(W_u), None if b_u is None else torch.zeros_like(b_u)
+        return _run(X, W_u, b_u, targets, smoothing, weight, ctx.gradients)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.gradients is None:
+            raise RuntimeError("log_loss: backward a second time; its gradients are given away the first time")
+        gradients, ctx.gradients = ctx.gradients, None  # scaled in place: one of them is as large as W_u
+        if not (scale.device.type == "cpu" and scale == 1):
+            gradients = [None if gradient is None else gradient.mul_(scale) for gradient in gradients]
+        return *gradients, None, None, None
+
+
+def _run(
+    X: Tensor,
+    W_u: Tensor,
+    b_u: Tensor | None,
+    targets: Tensor,
+    smoothing: float,
+    weight: float,
+    gradients: tuple[Tensor, Tensor, Tensor | None] | None,
+) -> Tensor:
+    """The loss; and its gradients by X, W_u and b_u, written where given."""
+    N_V = len(W_u)
+    chunks = -(-len(X) * N_V // CHUNK)
+    size = -(-len(X) // chunks)
+    room = X.new_empty(size, N_V)
+    loss = X.new_zeros(())
+    for start in range(0, len(X), size):
+        x, target = X[start : start + size], targets[start : start + size, None]
+        logits = torch.mm(x, W_u.T, out=room[: len(x)])
+        if b_u is not None:
+            logits += b_u
+        most, at = logits.max(dim=1, keepdim=True)
+        of_target = logits.gather(1, target)
+        total = logits.sum() if smoothing else 0.0
+        P = torch.softmax(logits, dim=1, out=logits)
+        log_sum = most - P.gather(1, at).log()  # of the exponentials of the logits; P at its largest does not underflow
+        loss += log_sum.sum() - (1 - smoothing) * of_target.sum() - smoothing / N_V * total
+        if gradients is not None:
+            dX, dW, db = gradients
+            error = P.sub_(smoothing / N_V) if smoothing else P  # ∂loss/∂logits = P − target
+            error.scatter_add_(1, target, error.new_full(target.shape, smoothing - 1))
+            torch.mm(error, W_u, out=dX[start : start + size])
+            torch.addmm(dW, error.T, weight * x, beta=float(start > 0), out=dW)  # the first chunk writes, the others add
+            if db is not None:
+                db.add_(error.sum(dim=0), alpha=weight)
+    if gradients is not None:
+        gradients[0].mul_(weight)
+    return loss * weight

@@ -1,0 +1,54 @@
+"""Modules whose parameters are those of `transalg.shapes`, under the paper's names, and their initial values."""
+
+from math import sqrt
+
+import torch
+from torch import nn
+
+from transalg.hyper import Hyper
+from transalg.shapes import Shapes
+
+
+def below(shapes: Shapes, name: str) -> Shapes:
+    """The shapes of the part with this name."""
+    return {key.removeprefix(f"{name}."): shape for key, shape in shapes.items() if key.startswith(f"{name}.")}
+
+
+class Part(nn.Module):
+    """A module with a parameter for every name without a dot; the others belong to its children."""
+
+    def __init__(self, shapes: Shapes, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        super().__init__()
+        for name, shape in shapes.items():
+            if "." not in name:
+                self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+
+    def optional(self, name: str) -> nn.Parameter | None:
+        """The parameter of this name, None if this model has none."""
+        return self._parameters.get(name)
+
+
+@torch.no_grad()
+def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | None = None) -> None:
+    """W ∼ 𝒩(0, σ²), σ = 1/√d unless hyper says otherwise, d the length of what W multiplies (of what it yields for embeddings), γ = 1, all else 0."""
+    for name, parameter in module.named_parameters():
+        stack, _, symbol = name.rpartition(".")
+        if symbol.startswith("gamma"):
+            parameter.fill_(1)
+        elif symbol.startswith(("W", "u", "w")):
+            sigma = hyper.init_std or 1 / sqrt(parameter.shape[-1])
+            if hyper.init_residual and symbol in ("W_o", "W_mlp2", "W_mlp4"):
+                sigma /= sqrt(_sublayers(hyper, stack.split(".")[0]))
+            # drawn where the generator is, so that one seed gives the same numbers on every device
+            drawn = torch.randn(
+                parameter.shape, generator=generator, dtype=parameter.dtype, device=generator.device if generator else parameter.device
+            )
+            parameter.copy_(sigma * drawn)
+        else:
+            parameter.zero_()
+
+
+def _sublayers(hyper: Hyper, stack: str) -> int:
+    """How many sub-layers add to the residual stream of a stack of layers."""
+    sizes = hyper.sizes()
+    return {"layers": 2 * sizes.get("L", 0), "enc": 2 * sizes.get("L_enc", 0), "dec": 3 * sizes.get("L_dec", 0)}[stack]

@@ -1,0 +1,99 @@
+"""A batch to verify a model with: random tokens, random lengths, and noise behind them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transalg.hyper import ClassifierHyper, EDHyper, EHyper
+from transalg.model import Classifier, EDTransformer
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows x, of an encoder–decoder pairs (z, x), with their lengths; segments where a model has them."""
+
+    x: Tensor
+    x_lengths: tuple[int, ...]
+    z: Tensor | None = None
+    z_lengths: tuple[int, ...] | None = None
+    segments: Tensor | None = None
+
+    def rows(self) -> list[dict[str, Tensor]]:
+        """Every row on its own, cut to its length."""
+        return [self.row(row) for row in range(len(self.x))]
+
+    def row(self, row: int) -> dict[str, Tensor]:
+        found = {"x": self.x[row, : self.x_lengths[row]]}
+        if self.z is not None and self.z_lengths is not None:
+            found = {"z": self.z[row, : self.z_lengths[row]]} | found
+        if self.segments is not None:
+            found["s"] = self.segments[row, : self.x_lengths[row]]
+        return found
+
+    def select(self, rows: Sequence[int]) -> "Batch":
+        """The batch of these rows, in this order."""
+        index = torch.tensor(rows)
+        picked = {name: None if value is None else value[index] for name, value in (("z", self.z), ("segments", self.segments))}
+        return Batch(
+            x=self.x[index],
+            x_lengths=tuple(self.x_lengths[row] for row in rows),
+            z=picked["z"],
+            z_lengths=None if self.z_lengths is None else tuple(self.z_lengths[row] for row in rows),
+            segments=picked["segments"],
+        )
+
+    def disturbed(self, fill: int) -> "Batch":
+        """The same with other numbers behind every row's length, and more of them."""
+
+        def behind(ids: Tensor | None, lengths: tuple[int, ...] | None) -> Tensor | None:
+            if ids is None or lengths is None:
+                return ids
+            there = torch.arange(ids.shape[1]) < torch.tensor(lengths)[:, None]
+            return ids.where(there, fill)
+
+        x = behind(self.x, self.x_lengths)
+        assert x is not None
+        return replace(self, x=x, z=behind(self.z, self.z_lengths), segments=behind(self.segments, self.x_lengths))
+
+    def logits(self, model: Any) -> Tensor:
+        """What the model says of the whole batch."""
+        if isinstance(model, EDTransformer):
+            assert self.z is not None
+            result: Tensor = model(self.z, self.x, self.z_lengths, self.x_lengths)
+        elif self.segments is not None:
+            result = model(self.x, self.x_lengths, self.segments)
+        else:
+            result = model(self.x, self.x_lengths)
+        return result
+
+    def log_probabilities(self, model: Any) -> list[Tensor]:
+        """For every row log P, N_V × ℓ as in the paper; log p of the classes for a classifier."""
+        log_p = self.logits(model).log_softmax(dim=-1)
+        if isinstance(model, Classifier):
+            return list(log_p)
+        return [row[:length].mT for row, length in zip(log_p, self.x_lengths, strict=True)]
+
+
+def draw(hyper: Any, generator: torch.Generator, rows: int = 5, longest: int | None = None) -> Batch:
+    """Random rows of random lengths, one of them of one token and one as long as allowed."""
+    longest = min(longest or hyper.ell_max, hyper.ell_max)
+
+    def ids(count: int) -> Tensor:
+        return torch.randint(count, (rows, longest), generator=generator)
+
+    def lengths() -> tuple[int, ...]:
+        drawn: list[int] = torch.randint(1, longest + 1, (rows,), generator=generator).tolist()
+        for row, length in zip(torch.randperm(rows, generator=generator).tolist(), (1, longest), strict=False):
+            drawn[row] = length
+        return tuple(drawn)
+
+    x = ids(hyper.N_V)
+    if isinstance(hyper, ClassifierHyper):
+        x[:, 0] = hyper.bos_token
+    segments = ids(hyper.segments) if isinstance(hyper, EHyper) and hyper.segments else None
+    if isinstance(hyper, EDHyper):
+        return Batch(x, lengths(), ids(hyper.N_V), lengths())
+    return Batch(x, lengths(), segments=segments)

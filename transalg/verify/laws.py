@@ -1,0 +1,162 @@
+"""The equalities and invariances that make a model trustworthy, each as a number: how far it is from holding."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad_and_value
+
+from transalg.model import DTransformer, EDTransformer
+from transalg.model.bridge import twin
+from transalg.verify.batches import Batch
+
+# Engine = formal -------------------------------------------------------------------------------------------------------
+
+
+def formal_log_probabilities(hyper: Any, batch: Batch, theta: Any) -> list[Tensor]:
+    """What the formal algorithm says, row by row."""
+    algorithm = twin(hyper)
+    return [algorithm(*_in_order(row, theta)).log() for row in batch.rows()]
+
+
+def _in_order(row: dict[str, Tensor], theta: Any) -> list[Any]:
+    """z, x, θ, s: the order of the formal algorithms."""
+    return [row[name] for name in ("z", "x") if name in row] + [theta] + [row[name] for name in ("s",) if name in row]
+
+
+def errors(model: Any, batch: Batch, generator: torch.Generator) -> tuple[float, float, float]:
+    """The largest difference between engine and formal: of P, of log P, and of the gradients of a random combination of log P."""
+    ours = batch.log_probabilities(model)
+    weights = [torch.randn(part.shape, generator=generator, dtype=torch.float64) / part.shape[-1] for part in ours]
+    model.zero_grad(set_to_none=True)
+    torch.autograd.backward(_combine(ours, weights))
+    gradient = model.theta_gradient()
+    model.zero_grad(set_to_none=True)
+
+    def loss(theta: Any) -> tuple[Tensor, list[Tensor]]:
+        theirs = formal_log_probabilities(model.hyper, batch, theta)
+        return _combine(theirs, weights), theirs
+
+    formal_gradient, (_, theirs) = grad_and_value(loss, has_aux=True)(model.theta())
+    of_P = _furthest([part.double().exp() for part in ours], [part.exp() for part in theirs])
+    of_gradient = _furthest(list(gradient.named().values()), list(formal_gradient.named().values()))
+    return of_P, _furthest(ours, theirs), of_gradient
+
+
+def _combine(parts: list[Tensor], weights: list[Tensor]) -> Tensor:
+    return torch.stack([(part * weight.to(part)).sum() for part, weight in zip(parts, weights, strict=True)]).sum()
+
+
+def _furthest(ours: list[Tensor], theirs: list[Tensor]) -> float:
+    """The largest difference; ∞ where one is not a number."""
+    largest = max(float((one.detach() - other.detach().to(one)).abs().max()) for one, other in zip(ours, theirs, strict=True))
+    return largest if largest == largest else float("inf")
+
+
+# Invariances -----------------------------------------------------------------------------------------------------------
+
+
+def padding(model: Any, batch: Batch, generator: torch.Generator) -> float:
+    """What stands behind a row's length changes nothing, nor the gradients, whatever it is."""
+    with_gradients = [_with_gradients(model, each) for each in (batch, batch.disturbed(-1), batch.disturbed(2**31))]
+    return max(_furthest(with_gradients[0], each) for each in with_gradients[1:])
+
+
+def _with_gradients(model: Any, batch: Batch) -> list[Tensor]:
+    log_p = batch.log_probabilities(model)
+    model.zero_grad(set_to_none=True)
+    torch.autograd.backward(torch.cat([part.flatten() for part in log_p]).square().sum())
+    gradients = [part.grad.clone() for part in model.parameters()]
+    model.zero_grad(set_to_none=True)
+    return [*log_p, *gradients]
+
+
+@torch.no_grad()
+def composition(model: Any, batch: Batch, generator: torch.Generator) -> float:
+    """A row says the same alone as among others."""
+    alone = [batch.select([row]).log_probabilities(model)[0] for row in range(len(batch.x))]
+    return _furthest(batch.log_probabilities(model), alone)
+
+
+@torch.no_grad()
+def order(model: Any, batch: Batch, generator: torch.Generator) -> float:
+    """The rows in another order say the same, in that order."""
+    shuffled = torch.randperm(len(batch.x), generator=generator).tolist()
+    straight = batch.log_probabilities(model)
+    return _furthest(batch.select(shuffled).log_probabilities(model), [straight[row] for row in shuffled])
+
+
+@torch.no_grad()
+def cache(model: Any, batch: Batch, generator: torch.Generator) -> float:
+    """Decoding token by token, every row at its own pace, says at every position what one pass says."""
+    return _decoded(model, batch, generator, widest=1)
+
+
+@torch.no_grad()
+def prefill(model: Any, batch: Batch, generator: torch.Generator) -> float:
+    """So does decoding in pieces of any size, and all at once."""
+    whole = max(batch.x_lengths)
+    return max(_decoded(model, batch, generator, widest=3), _decoded(model, batch, generator, widest=whole, everything=True))
+
+
+@torch.no_grad()
+def reorder(model: Any, batch: Batch, generator: torch.Generator) -> float:
+    """And so does the cache after its rows were reordered, some doubled and some dropped, as beams do."""
+    B = len(batch.x)
+    half = [length // 2 for length in batch.x_lengths]
+    rows = torch.randint(B, (B,), generator=generator).tolist()
+    state = _new_cache(model, batch)
+    if max(half):
+        model.decode(batch.x[:, : max(half)], state, half)
+    state.reorder(rows)
+    picked = batch.select(rows)
+    rest = [length - length // 2 for length in picked.x_lengths]
+    tail = torch.zeros(B, max(rest), dtype=torch.long)
+    for i, (row, count) in enumerate(zip(rows, rest, strict=True)):
+        tail[i, :count] = batch.x[row, half[row] : half[row] + count]
+    log_p = model.decode(tail, state, rest).log_softmax(dim=-1)
+    expected = [part[:, -count:] for part, count in zip(picked.log_probabilities(model), rest, strict=True)]
+    return _furthest([row[:count].mT for row, count in zip(log_p, rest, strict=True)], expected)
+
+
+def _new_cache(model: Any, batch: Batch) -> Any:
+    if isinstance(model, EDTransformer):
+        assert batch.z is not None
+        return model.cache(batch.z, batch.z_lengths, ell=max(batch.x_lengths))
+    return model.cache(len(batch.x), ell=max(batch.x_lengths))
+
+
+def _decoded(model: Any, batch: Batch, generator: torch.Generator, *, widest: int, everything: bool = False) -> float:
+    """Rows take random numbers of tokens at a time, 0 to widest, or everything at once, until all are done."""
+    state = _new_cache(model, batch)
+    found: list[list[Tensor]] = [[] for _ in batch.x_lengths]
+    while state.lengths != list(batch.x_lengths):
+        left = [length - have for length, have in zip(batch.x_lengths, state.lengths, strict=True)]
+        pace = [widest if everything else int(torch.randint(widest + 1, (), generator=generator)) for _ in left]
+        counts = [min(one, other) for one, other in zip(left, pace, strict=True)]
+        if not any(counts):
+            continue
+        piece = torch.zeros(len(counts), max(counts), dtype=torch.long)
+        for row, (have, count) in enumerate(zip(state.lengths, counts, strict=True)):
+            piece[row, :count] = batch.x[row, have : have + count]
+        log_p = model.decode(piece, state, counts).log_softmax(dim=-1)
+        for row, count in enumerate(counts):
+            found[row].append(log_p[row, :count])
+    return _furthest([torch.cat(parts).mT for parts in found], batch.log_probabilities(model))
+
+
+Law = Callable[[Any, Batch, torch.Generator], float]
+EVERY: dict[str, Law] = {"padding": padding, "batch": composition, "order": order}
+DECODING: dict[str, Law] = {"cache": cache, "prefill": prefill, "reorder": reorder}
+
+
+def laws(model: Any) -> dict[str, Law]:
+    """The invariances that a model has to keep, by name."""
+    return EVERY | (DECODING if isinstance(model, DTransformer | EDTransformer) else {})
+
+
+def invariances(model: Any, batch: Batch, generator: torch.Generator) -> dict[str, float]:
+    """How far each of them is from holding."""
+    return {name: partial(law, model, batch, generator)() for name, law in laws(model).items()}
