@@ -41,6 +41,7 @@ TREE = [
     "model.rows",
     "model.inputs",
     "model.attention",
+    "model.positions",
     "model.cache",
     "model.parameters",
     "model.blocks",
@@ -123,6 +124,10 @@ LIGHT = [
     "trace --help",
     "algorithm",
     "algorithm 10",
+    "presets --help",
+    "presets",
+    "presets gpt2",
+    "verify --help",
 ]
 
 

@@ -5,6 +5,8 @@ from math import prod
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, Hyper
 from transalg.shapes import shapes
 
+LOGITS = 2**25  # held at a time when training: `model.loss` cuts the tokens into chunks
+
 
 def parameters(hyper: Hyper) -> int:
     """How many numbers are learned."""
@@ -55,3 +57,32 @@ def cache_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> int:
 def decode_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> int:
     """Memory to decode: the weights and the cache."""
     return parameters(hyper) * bytes_each + cache_bytes(hyper, ell, batch, bytes_each)
+
+
+def activations(hyper: Hyper, ell: int) -> int:
+    """Numbers that a training step keeps of every token for the gradient, up to the last layer. An encoder–decoder's token is a pair."""
+    H, d_attn, d_mid = hyper.heads
+    d_e = hyper.d_e
+    norm = (3 if hyper.norm == "RMSnorm" else 2) * d_e
+    dropped = d_e if hyper.dropout else 0
+    attention = H * (2 * d_attn + d_mid) + H * d_mid + H
+    if hyper.positions == "relative":
+        attention += H * ell + 3 * H * d_attn
+    mlp = hyper.d_mlp * (1 if hyper.activation == "ReLU" else 2)
+    layer = attention + mlp + 2 * (norm + dropped)
+    if isinstance(hyper, EDHyper):
+        return hyper.L_enc * layer + hyper.L_dec * (layer + attention + norm + dropped) + 2 * d_e
+    return hyper.sizes()["L"] * layer + d_e
+
+
+def train_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> dict[str, int]:
+    """Memory to train with AdamW, by what takes it; logits are held a chunk at a time."""
+    model = parameters(hyper) * bytes_each
+    logits = 0 if isinstance(hyper, ClassifierHyper) else min(LOGITS, batch * ell * hyper.N_V) * bytes_each
+    return {
+        "weights": model,
+        "gradients": model,
+        "AdamW's two moments": 2 * model,
+        "activations": activations(hyper, ell) * batch * ell * bytes_each,
+        "logits": logits,
+    }

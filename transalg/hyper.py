@@ -253,6 +253,7 @@ class Preset:
     published: str
     source: str
     note: str = ""
+    count: str = ""  # what the published number counts, where it is another than ours
 
 
 def _transformer(width: int, heads: int, dropout: float) -> EDHyper:
@@ -301,10 +302,10 @@ WIDTH = "the width of GPT-3's band is not published"
 
 PRESETS: dict[str, Preset] = {
     "transformer-base": Preset(
-        _transformer(512, 8, 0.1), "65M", VASWANI, "65 M takes a vocabulary of 40.8 thousand; the article says about 37000"
+        _transformer(512, 8, 0.1), "65M", VASWANI, count="65 M takes a vocabulary of 40.8 thousand; the article says about 37000"
     ),
     "transformer-big": Preset(
-        _transformer(1024, 16, 0.3), "213M", VASWANI, "213 M takes a vocabulary of 35.8 thousand; the article says about 37000"
+        _transformer(1024, 16, 0.3), "213M", VASWANI, count="213 M takes a vocabulary of 35.8 thousand; the article says about 37000"
     ),
     "bert-base": Preset(_bert(12, 768, 12), "110M", DEVLIN),
     "bert-large": Preset(_bert(24, 1024, 16), "340M", DEVLIN),
@@ -313,10 +314,10 @@ PRESETS: dict[str, Preset] = {
     "gpt2-large": Preset(_gpt2(36, 1280, 20), "774M", RADFORD),
     "gpt2-xl": Preset(_gpt2(48, 1600, 25), "1558M", RADFORD),
     "gpt3-small": Preset(_gpt3(12, 768, 12, 64), "125M", BROWN, WIDTH),
-    "gpt3-medium": Preset(_gpt3(24, 1024, 16, 64), "350M", BROWN, f"350 M leaves out W_p; {WIDTH}"),
+    "gpt3-medium": Preset(_gpt3(24, 1024, 16, 64), "350M", BROWN, WIDTH, "350 M leaves out W_p"),
     "gpt3-large": Preset(_gpt3(24, 1536, 16, 96), "760M", BROWN, WIDTH),
     "gpt3-xl": Preset(
-        _gpt3(24, 2048, 16, 128), "1.3B", BROWN, f"the article's table has 24 heads of 128, which gives 1.5 B; 1.3 B takes 16; {WIDTH}"
+        _gpt3(24, 2048, 16, 128), "1.3B", BROWN, WIDTH, "the article's table has 24 heads of 128, which gives 1.5 B; 1.3 B takes 16"
     ),
     "gpt3-2.7b": Preset(_gpt3(32, 2560, 32, 80), "2.7B", BROWN, WIDTH),
     "gpt3-6.7b": Preset(_gpt3(32, 4096, 32, 128), "6.7B", BROWN, WIDTH),

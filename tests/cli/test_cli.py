@@ -10,26 +10,7 @@ import pytest
 from rich.cells import cell_len
 from safetensors.torch import load_file, save_file
 
-from transalg.cli import main
 from transalg.formal import DTheta, DTransformer
-
-
-@pytest.fixture
-def transalg(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run a command in this process: (exit status, standard output, standard error)."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["transalg", *arguments])
-        monkeypatch.setenv("COLUMNS", "80")
-        status = 0
-        try:
-            main()
-        except SystemExit as stop:
-            status = stop.code or 0
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
 
 
 def test_algorithm_lists_the_fifteen(transalg) -> None:

@@ -9,9 +9,11 @@ from rich.text import Text
 
 from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
+from transalg.cli.presets import PresetsVerb
 from transalg.cli.trace import TraceVerb
+from transalg.cli.verify import VerifyVerb
 
-Verb = AlgorithmVerb | TraceVerb
+Verb = AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
 
 
 def main() -> None:

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
 from transalg.formal.tree import Theta
-from transalg.formal.variants import paper_sinusoids, sinusoids
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
 from transalg.model import bridge
 from transalg.model.blocks import DecoderLayer, Layer, norm
 from transalg.model.cache import Cache, Step
 from transalg.model.inputs import row_lengths, token_ids, within
 from transalg.model.parameters import Part, below, initialise
+from transalg.model.positions import waves
 from transalg.model.rows import Rows, paired, rows
 from transalg.shapes import shapes
 
@@ -43,17 +43,14 @@ class Transformer(Part):
             raise refuse("dtype", "real numbers", dtype)
         super().__init__(shapes(hyper), device, dtype)
         self.hyper = hyper
-        self._waves: Tensor | None = None
 
     @property
     def _positions(self) -> Tensor:
-        """W_p, learned, or sinusoids: those are no state of the model, for hyper says what they are."""
+        """W_p, learned or fixed."""
         if self.hyper.positions == "learned":
             return self.W_p
-        if self._waves is None or self._waves.device != self.W_e.device or self._waves.dtype != self.W_e.dtype:
-            waves = sinusoids if self.hyper.positions == "sinusoids" else paper_sinusoids
-            self._waves = waves(self.hyper.d_e, self.hyper.ell_max).T.contiguous().to(self.W_e)
-        return self._waves
+        W_p: Tensor = waves(self.hyper.positions, self.hyper.ell_max, self.hyper.d_e, self.W_e.device, self.W_e.dtype)
+        return W_p
 
     def _stack(self, name: str, count: int, kind: type[nn.Module], **options: Any) -> nn.ModuleList:
         all_shapes, made = shapes(self.hyper), {"device": self.W_e.device, "dtype": self.W_e.dtype}

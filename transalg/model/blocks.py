@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from transalg.formal.variants import relative_sinusoids
 from transalg.hyper import Hyper
 from transalg.model import attention
 from transalg.model.cache import Cache, Step
 from transalg.model.parameters import Part, below
+from transalg.model.positions import waves
 from transalg.model.rows import Bucket, Rows
 from transalg.shapes import Shapes
 
@@ -44,7 +44,7 @@ class Attention(Part):
     def __init__(self, hyper: Hyper, shapes: Shapes, *, causal: bool, band: int | None = None, **made: Any) -> None:
         super().__init__(shapes, **made)
         self.H, self.d_attn, self.d_mid = hyper.heads
-        self.causal, self.band, self.dropout = causal, band, hyper.attention_dropout
+        self.causal, self.band, self.dropout, self.ell_max = causal, band, hyper.attention_dropout, hyper.ell_max
 
     def forward(self, X: Tensor, rows: Rows) -> Tensor:
         """Self-attention of every sequence."""
@@ -120,8 +120,8 @@ class Attention(Part):
 
     def _distances(self, ell: int, like: Tensor) -> Tensor:
         """W_r r(δ) for δ = 0, …, ℓ − 1: H × ℓ × d_attn."""
-        r = relative_sinusoids(torch.arange(ell, device=like.device), self.W_r.shape[1]).to(like)
-        return (self.W_r @ r).view(self.H, self.d_attn, ell).mT
+        r = waves("sinusoids", self.ell_max, self.W_r.shape[1], like.device, like.dtype)[:ell]
+        return F.linear(r, self.W_r).view(ell, self.H, self.d_attn).transpose(0, 1)
 
     def _out(self, Y: Tensor) -> Tensor:
         return F.linear(Y, self.W_o, self.b_o)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK = 2**25  # logits held at a time
+from transalg.cost import LOGITS
 
 
 def log_loss(
@@ -14,7 +14,7 @@ def log_loss(
     """−weight · Σ_t log softmax(W_u X[t] + b_u)[targets[t]], X a row for each token.
 
     With label smoothing s, a target is 1 − s of the token and s of the uniform distribution. Where gradients are wanted they are computed
-    on the way, while a chunk's logits are there, so that those are made once and at most CHUNK of them are ever held.
+    on the way, while a chunk's logits are there, so that those are made once and at most LOGITS of them are ever held.
     """
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (X, W_u, b_u)):
         loss: Tensor = _LogLoss.apply(X, W_u, b_u, targets, label_smoothing, weight)  # type: ignore[no-untyped-call]
@@ -50,7 +50,7 @@ def _run(
 ) -> Tensor:
     """The loss; and its gradients by X, W_u and b_u, written where given."""
     N_V = len(W_u)
-    chunks = -(-len(X) * N_V // CHUNK)
+    chunks = -(-len(X) * N_V // LOGITS)
     size = -(-len(X) // chunks)
     room = X.new_empty(size, N_V)
     loss = X.new_zeros(())

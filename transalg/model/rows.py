@@ -75,9 +75,11 @@ class Rows:
     def unpack(self, X: Tensor) -> Tensor:
         """A row for each token to B × ℓ × …, 0 where there is none."""
         B, ell = self.shape
-        if self.places is None:
-            return X.view(B, ell, *X.shape[1:])
-        return X.new_zeros(B * ell, *X.shape[1:]).index_copy(0, self.places, X).view(B, ell, *X.shape[1:])
+        if self.places is not None:
+            X = X.new_zeros(B * ell, *X.shape[1:]).index_copy(0, self.places, X)
+        # not a view to autograd, which would forbid hooks on what a model returns
+        whole: Tensor = torch.ops.aten._unsafe_view(X, [B, ell, *X.shape[1:]])
+        return whole
 
     def positions(self, device: torch.device) -> Tensor | None:
         """Of each token in its sequence; None if the batch is full."""

@@ -24,7 +24,7 @@ DEPARTURES: dict[type[Hyper], dict[str, dict[str, Any]]] = {
         "sinusoids": {"positions": "sinusoids"},
         "the paper's sinusoids": {"positions": "paper_sinusoids"},
         "relative positions": {"positions": "relative", "d_r": 4},
-        "a band of 3": {"band": 3},
+        "a band of 3": {"band": 3, "ell_max": 37},  # more than one block of the kernel
         "tied": {"tied": True},
         "scaled embeddings": {"scaled": True},
     },
@@ -85,7 +85,7 @@ def small(kind: type[Hyper], **departures: Any) -> Any:
 def shrunk(hyper: Any) -> Any:
     """A preset with all its departures and small sizes."""
     departures = {name: value for name, value in hyper.departures().items() if name not in SMALL}
-    changes = {"band": 3} if departures.get("band") else {}
+    changes: dict[str, Any] = {"band": 3, "ell_max": 37} if departures.get("band") else {}
     changes |= {"d_r": 4} if departures.get("positions") == "relative" else {}
     changes |= {"d_f": SMALL["d_e"]} if isinstance(hyper, EHyper) else {}
     return small(type(hyper), **departures | changes)

@@ -51,8 +51,8 @@ def _combine(parts: list[Tensor], weights: list[Tensor]) -> Tensor:
 
 def _furthest(ours: list[Tensor], theirs: list[Tensor]) -> float:
     """The largest difference; ∞ where one is not a number."""
-    largest = max(float((one.detach() - other.detach().to(one)).abs().max()) for one, other in zip(ours, theirs, strict=True))
-    return largest if largest == largest else float("inf")
+    differences = [(one.detach() - other.detach().to(one)).abs().max().double() for one, other in zip(ours, theirs, strict=True)]
+    return float(torch.stack(differences).max().nan_to_num(nan=float("inf")))
 
 
 # Invariances -----------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def _with_gradients(model: Any, batch: Batch) -> list[Tensor]:
     log_p = batch.log_probabilities(model)
     model.zero_grad(set_to_none=True)
     torch.autograd.backward(torch.cat([part.flatten() for part in log_p]).square().sum())
-    gradients = [part.grad.clone() for part in model.parameters()]
+    gradients = [torch.zeros_like(part) if part.grad is None else part.grad.clone() for part in model.parameters()]
     model.zero_grad(set_to_none=True)
     return [*log_p, *gradients]
 

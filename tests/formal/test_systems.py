@@ -1,0 +1,125 @@
+"""With the paper's layer the systems are the paper's algorithms; each of their other parts, against its definition."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from tests.strategies import fill, normal, sequences, thetas
+from transalg.formal import DTheta, DTransformer, EDTheta, EDTransformer, ETheta, ETransformer
+from transalg.formal.systems import (
+    BERT,
+    GPT,
+    BERTClassifier,
+    BERTClassifierTheta,
+    BERTTheta,
+    PreNormEDTheta,
+    PreNormEDTransformer,
+    no_norm,
+    post_norm,
+    post_norm_decoder,
+    pre_norm,
+)
+from transalg.formal.variants import EClassifier, ECTheta, RMSnorm, scaled, tanh_GELU
+
+exactly = {"rtol": 0, "atol": 1e-13}
+
+
+def widened(theta, kind: type, **parts: torch.Tensor):
+    """θ with further parts."""
+    return kind.from_named(theta.named() | parts)
+
+
+def neutral(theta, kind: type, N_S: int = 1):
+    d_e = len(theta.W_e)
+    parts = {"W_s": torch.zeros(d_e, N_S).double(), "gamma_e": torch.ones(d_e).double(), "beta_e": torch.zeros(d_e).double()}
+    return widened(theta, kind, **parts, **({"b_u": torch.zeros(theta.N_V).double()} if kind is BERTTheta else {}))
+
+
+@given(st.data())
+def test_gpt_is_algorithm_10(data: st.DataObject) -> None:
+    theta = data.draw(thetas(DTheta))
+    x = data.draw(sequences(theta))
+    assert_close(GPT(x, theta), DTransformer(x, theta), **exactly)
+    assert_close(GPT(x, theta, GELU=tanh_GELU, layer_norm=RMSnorm), DTransformer(x, theta, GELU=tanh_GELU, layer_norm=RMSnorm), **exactly)
+
+
+@given(st.data())
+def test_bert_without_its_own_parts_is_algorithm_9(data: st.DataObject) -> None:
+    theta = data.draw(thetas(ETheta))
+    x = data.draw(sequences(theta))
+    assert_close(BERT(x, neutral(theta, BERTTheta), embedding_norm=no_norm), ETransformer(x, theta), **exactly)
+
+
+@given(st.data())
+def test_its_classifier_is_eclassifier(data: st.DataObject) -> None:
+    theta = data.draw(thetas(ECTheta))
+    x = [theta.bos_token, *data.draw(sequences(theta))][: theta.ell_max]
+    assert_close(BERTClassifier(x, neutral(theta, BERTClassifierTheta), embedding_norm=no_norm), EClassifier(x, theta), **exactly)
+
+
+@given(st.data())
+def test_with_norms_behind_it_is_algorithm_8(data: st.DataObject) -> None:
+    theta = data.draw(thetas(EDTheta))
+    z, x = data.draw(sequences(theta)), data.draw(sequences(theta))
+    ends = {name: torch.zeros(len(theta.W_e)).double() for name in ("gamma_enc", "beta_enc", "gamma_dec", "beta_dec")}
+    P = PreNormEDTransformer(
+        z, x, widened(theta, PreNormEDTheta, **ends), block=post_norm, decoder_block=post_norm_decoder, final_norm=no_norm
+    )
+    assert_close(P, EDTransformer(z, x, theta), **exactly)
+
+
+def theta_bert() -> BERTTheta:
+    sizes = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13, "L": 1, "d_f": 5}
+    return fill(neutral(ETheta.init(**sizes), BERTTheta, N_S=3), 4)
+
+
+def test_a_segment_adds_its_embedding_to_its_tokens_alone() -> None:
+    """Segment 2 for the second token is W_s[:,2] − W_s[:,0] more at position 2, nothing else."""
+    theta, x = theta_bert(), [3, 1, 4]
+    moved = theta.W_p.clone()
+    moved[:, 1] += theta.W_s[:, 2] - theta.W_s[:, 0]
+    expected = BERT(x, BERTTheta.from_named(theta.named() | {"W_p": moved}))
+    assert_close(BERT(x, theta, [0, 2, 0]), expected, **exactly)
+    assert_close(BERT(x, theta), BERT(x, theta, [0, 0, 0]), **exactly)
+
+
+def test_the_output_bias_multiplies_the_odds() -> None:
+    theta, x = theta_bert(), [3, 1, 4]
+    without = BERT(x, BERTTheta.from_named(theta.named() | {"b_u": torch.zeros(11).double()}))
+    odds = BERT(x, theta) / without
+    assert_close(odds / odds[0], (theta.b_u - theta.b_u[0]).exp()[:, None].expand(11, 3), **exactly)
+
+
+def test_norm_and_sublayer_change_places() -> None:
+    """Where attention and MLP give nothing, a layer is two norms behind, none before."""
+    layer = theta_bert().layers[0]
+    idle = type(layer).from_named(
+        layer.named()
+        | {name: torch.zeros_like(part) for name, part in layer.named().items() if name in ("W.W_o", "W.b_o", "W_mlp2", "b_mlp2")}
+    )
+    X, Mask = normal(3, 6, 4), torch.ones(4, 4, dtype=torch.bool)
+    assert pre_norm(X, idle, Mask).equal(X)
+    twice = torch.nn.functional.layer_norm(
+        torch.nn.functional.layer_norm(X.T, (6,), idle.gamma1, idle.beta1), (6,), idle.gamma2, idle.beta2
+    ).T
+    assert_close(post_norm(X, idle, Mask), twice, **exactly)
+
+
+def test_scaled_embeddings() -> None:
+    theta = fill(DTheta.init(N_V=11, ell_max=7, L=1, H=2, d_e=4, d_mlp=13), 0)
+    assert_close(scaled(theta).W_e, 2 * theta.W_e) and scaled(theta).W_p.equal(theta.W_p)
+
+
+@pytest.mark.parametrize(
+    ("s", "message"),
+    [
+        ([0, 1], r"s: expected a segment for each of the ℓ = 3 tokens, got torch.int64 of shape \(2,\)"),
+        ([0.0, 1.0, 0.0], r"s: expected a segment for each of the ℓ = 3 tokens, got torch.float32"),
+        ([0, 1, 3], r"s: expected segments in \{0, …, N_S−1\} with N_S = 3, got 3 at index 2"),
+    ],
+)
+def test_segments_that_are_not(s: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        BERT([3, 1, 4], theta_bert(), s)

@@ -1,0 +1,63 @@
+"""The chunked log loss is the plain one: values, gradients, at any size of the chunks."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from tests.strategies import normal
+from transalg.model import log_loss, loss
+
+T, N_V, D = 37, 23, 5
+TARGETS = torch.randint(N_V, (T,), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("held", [2**25, 100, 1], ids=["one chunk", "chunks of 4 tokens", "chunks of 1"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [True, False])
+def test_it_is_cross_entropy(monkeypatch: pytest.MonkeyPatch, held: int, smoothing: float, bias: bool) -> None:
+    monkeypatch.setattr(loss, "LOGITS", held)
+    X, W_u, b_u = (normal(i, *shape).requires_grad_() for i, shape in enumerate(((T, D), (N_V, D), (N_V,))))
+    by = [X, W_u, b_u] if bias else [X, W_u]
+    ours = 2 * log_loss(X, W_u, TARGETS, b_u if bias else None, label_smoothing=smoothing, weight=0.3)
+    theirs = 0.6 * F.cross_entropy(F.linear(X, W_u, b_u if bias else None), TARGETS, label_smoothing=smoothing, reduction="sum")
+    assert_close(ours, theirs, rtol=0, atol=1e-12)
+    for one, other in zip(torch.autograd.grad(ours, by), torch.autograd.grad(theirs, by), strict=True):
+        assert_close(one, other, rtol=0, atol=1e-12)
+    with torch.no_grad():
+        assert_close(
+            2 * log_loss(X, W_u, TARGETS, b_u if bias else None, label_smoothing=smoothing, weight=0.3), theirs, rtol=0, atol=1e-12
+        )
+
+
+def test_a_target_of_probability_0_has_a_finite_loss() -> None:
+    """Where the softmax underflows, its logarithm does not."""
+    X, W_u = torch.tensor([[1.0]]), torch.tensor([[0.0], [300.0]], requires_grad=True)
+    value = log_loss(X, W_u, torch.tensor([0]))
+    assert value == 300
+    assert torch.autograd.grad(value, W_u)[0].flatten().tolist() == [-1.0, 1.0]
+
+
+def test_no_more_logits_are_held_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "LOGITS", 4 * N_V)
+    largest = 0
+    plain = torch.mm
+
+    def watched(a: torch.Tensor, b: torch.Tensor, **options: torch.Tensor) -> torch.Tensor:
+        nonlocal largest
+        result = plain(a, b, **options)
+        if result.shape[1] == N_V:
+            largest = max(largest, result.numel())
+        return result
+
+    monkeypatch.setattr(torch, "mm", watched)
+    log_loss(normal(0, T, D).requires_grad_(), normal(1, N_V, D), TARGETS)
+    assert 0 < largest <= 4 * N_V
+
+
+def test_a_second_backward_is_refused() -> None:
+    X = normal(0, T, D).requires_grad_()
+    value = log_loss(X, normal(1, N_V, D), TARGETS)
+    value.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="second time"):
+        value.backward()

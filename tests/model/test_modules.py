@@ -1,0 +1,348 @@
+"""The models are ordinary modules: they compile, train, save, load, shard, and live on any device in any precision."""
+
+import copy
+import os
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing import assert_close
+
+import transalg
+from tests.strategies import rng
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.model import DTransformer, EDTransformer, log_loss
+from transalg.verify.batches import draw
+from transalg.verify.cases import MODELS, small
+
+KINDS = (DHyper, EHyper, ClassifierHyper, EDHyper)
+RICH: dict[type, dict[str, Any]] = {
+    DHyper: {"band": 3, "ell_max": 37, "tied": True},
+    EHyper: {"segments": 2, "embedding_norm": True, "output_bias": True},
+    ClassifierHyper: {"norm_first": True},
+    EDHyper: {"positions": "sinusoids", "scaled": True},
+}
+
+
+def make(kind: type, **options: Any) -> Any:
+    return MODELS[kind](small(kind, **RICH[kind]), generator=rng(0), **options).eval()
+
+
+def inputs(kind: type, full: bool = True) -> tuple[Any, ...]:
+    batch = draw(small(kind, **RICH[kind]), rng(1))
+    ids = (batch.z, batch.x) if kind is EDHyper else (batch.x,)
+    return ids if full else (*ids, *([batch.z_lengths] if kind is EDHyper else []), batch.x_lengths)
+
+
+def test_they_are_where_users_look_for_them() -> None:
+    for name in ("DTransformer", "ETransformer", "EDTransformer", "Classifier"):
+        assert getattr(transalg, name).__module__ == "transalg.model.architectures" and name in dir(transalg)
+    with pytest.raises(AttributeError, match="no attribute 'RTransformer'"):
+        _ = transalg.RTransformer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_carry_the_paper_s_names(kind: type) -> None:
+    paper = {"W_e", "W_p", "W_s", "W_u", "W_f", "W_c", "W_qkv", "W_kv", "W_q", "W_o", "W_r", "u", "w"} | {f"W_mlp{i}" for i in range(1, 5)}
+    paper |= {name.replace("W_", "b_") for name in paper} | {
+        f"{norm}{i}" for norm in ("gamma", "beta") for i in ("", "_e", "_enc", "_dec", 1, 2, 3, 4, 5)
+    }
+    assert {name.rpartition(".")[2] for name, _ in make(kind).named_parameters()} <= paper
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_compile_into_one_graph(kind: type) -> None:
+    """Traced whole, forward and backward; a kernel compiler is not needed to see that."""
+    torch._dynamo.reset()
+    model = make(kind, dtype=torch.float64)
+    ids = inputs(kind)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    ours = compiled(*ids)
+    assert_close(ours, model(*ids))
+    ours.square().sum().backward()
+    compiled_gradient = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    model.zero_grad()
+    model(*ids).square().sum().backward()
+    assert_close(compiled_gradient, [parameter.grad for parameter in model.parameters() if parameter.grad is not None])
+
+
+def test_relative_positions_compile_too() -> None:
+    torch._dynamo.reset()
+    model = DTransformer(small(DHyper, positions="relative", d_r=4, norm="RMSnorm"), dtype=torch.float64)
+    ids = torch.tensor([[1, 2, 3, 4, 5]])
+    assert_close(torch.compile(model, fullgraph=True, backend="aot_eager")(ids), model(ids))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # dynamo looks, where the graph breaks at the lengths
+def test_a_ragged_batch_compiles_too() -> None:
+    torch._dynamo.reset()
+    model = make(DHyper, dtype=torch.float64)
+    ids = inputs(DHyper, full=False)
+    assert_close(torch.compile(model, backend="aot_eager")(*ids), model(*ids))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_optimiser_lowers_the_loss(kind: type) -> None:
+    model = make(kind).train()
+    ids = inputs(kind)
+    target = torch.zeros(model(*ids).shape[:-1], dtype=torch.long)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(20):
+        loss = F.cross_entropy(model(*ids).flatten(0, -2), target.flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0] / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_goes_through_a_file(kind: type, tmp_path) -> None:
+    model, other = make(kind), MODELS[kind](small(kind, **RICH[kind]), generator=rng(9)).eval()
+    ids = inputs(kind)
+    assert not model(*ids).equal(other(*ids))
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    other.load_state_dict(load_file(tmp_path / "model.safetensors"))
+    assert model(*ids).equal(other(*ids))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_from_the_meta_device_to_a_real_one(kind: type) -> None:
+    model = make(kind)
+    empty = MODELS[kind](model.hyper, device="meta").eval()
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    ids = inputs(kind)
+    assert empty(*(each.to("meta") for each in ids)).shape == model(*ids).shape
+    filled = empty.to_empty(device="cpu")
+    filled.load_state_dict(model.state_dict())
+    assert filled(*ids).equal(model(*ids))
+    fresh = MODELS[kind](model.hyper, device="meta").to_empty(device="cpu").eval()
+    fresh.reset_parameters(rng(0))
+    assert fresh(*ids).equal(model(*ids))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_precisions(kind: type, dtype: torch.dtype) -> None:
+    precise = make(kind, dtype=torch.float64)
+    model = copy.deepcopy(precise).to(dtype)
+    ids = inputs(kind, full=False)
+    logits = model(*ids)
+    assert logits.dtype == dtype and logits.isfinite().all()
+    assert_close(logits.double(), precise(*ids), rtol=0, atol={torch.float64: 0, torch.float32: 1e-4, torch.bfloat16: 0.3}[dtype])
+
+
+def test_autocast() -> None:
+    model = make(DHyper)
+    ids = inputs(DHyper)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_close(model(*ids).float(), model(*ids).float(), rtol=0, atol=0.3)
+
+
+def test_weights_start_as_hyper_says() -> None:
+    sizes = {"N_V": 401, "ell_max": 13, "L": 8, "H": 4, "d_e": 64, "d_mlp": 256}
+    plain = DTransformer(DHyper(**sizes), generator=rng(0))
+    gpt2 = DTransformer(DHyper(**sizes, init_std=0.02, init_residual=True), generator=rng(0))
+    for model, expected in (
+        (plain, {"W_e": 1 / 8, "W_qkv": 1 / 8, "W_o": 1 / 8, "W_mlp2": 1 / 16}),
+        (gpt2, {"W_e": 0.02, "W_qkv": 0.02, "W_o": 0.005, "W_mlp2": 0.005}),
+    ):
+        for name, parameter in model.named_parameters():
+            symbol = name.rpartition(".")[2]
+            if symbol in expected:
+                assert parameter.std().item() == pytest.approx(expected[symbol], rel=0.1), name
+            elif symbol.startswith("gamma"):
+                assert (parameter == 1).all()
+            elif symbol.startswith(("b_", "beta")):
+                assert (parameter == 0).all()
+    del sizes["L"]
+    pair = EDTransformer(EDHyper(**sizes, L_enc=2, L_dec=3, init_std=1.0, init_residual=True), generator=rng(0))
+    assert pair.enc[0].W.W_o.std().item() == pytest.approx(1 / 2, rel=0.05)
+    assert pair.dec[0].W_ed.W_o.std().item() == pytest.approx(1 / 3, rel=0.05)
+    assert pair.dec[2].W_mlp4.std().item() == pytest.approx(1 / 3, rel=0.05)
+
+
+def test_the_same_seed_gives_the_same_model() -> None:
+    one, other = (DTransformer(small(DHyper), generator=rng(3)) for _ in range(2))
+    assert all(a.equal(b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_a_model_says_what_it_is() -> None:
+    assert "N_V=23, ell_max=37" in repr(make(DHyper)) and "tied=True, band=3" in repr(make(DHyper))
+
+
+# Many processes, seen from one -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def process_group() -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as folder:
+        dist.init_process_group("gloo", store=dist.FileStore(os.path.join(folder, "store"), 1), rank=0, world_size=1)
+        yield
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_distributed_data_parallel(kind: type, process_group: None) -> None:
+    model = make(kind, dtype=torch.float64)
+    plain = copy.deepcopy(model)
+    ids = inputs(kind, full=False)
+    wrapped = DistributedDataParallel(model)
+    wrapped(*ids).square().sum().backward()
+    plain(*ids).square().sum().backward()
+    for (name, ours), theirs in zip(model.named_parameters(), plain.parameters(), strict=True):
+        assert (ours.grad is None) == (theirs.grad is None) and (ours.grad is None or ours.grad.equal(theirs.grad)), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fully_sharded(kind: type, process_group: None) -> None:
+    model = make(kind, dtype=torch.float64)
+    plain = copy.deepcopy(model)
+    ids = inputs(kind, full=False)
+    for layer in (*getattr(model, "layers", ()), *getattr(model, "enc", ()), *getattr(model, "dec", ())):
+        fully_shard(layer, mesh=dist.device_mesh.init_device_mesh("cpu", (1,)))
+    fully_shard(model, mesh=dist.device_mesh.init_device_mesh("cpu", (1,)))
+    logits = model(*ids)
+    assert logits.equal(plain(*ids))
+    logits.square().sum().backward()
+    plain(*ids).square().sum().backward()
+    for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+        if theirs.grad is not None:
+            assert_close(ours.grad.full_tensor(), theirs.grad)
+
+
+# Dropout ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_is_for_training_only(kind: type) -> None:
+    hyper = small(kind, **RICH[kind] | {"dropout": 0.4, "attention_dropout": 0.3})
+    model = MODELS[kind](hyper, generator=rng(0))
+    plain = MODELS[kind](small(kind, **RICH[kind]), generator=rng(0))
+    ids = inputs(kind, full=False)
+    assert model.eval()(*ids).equal(plain(*ids))
+    model.train()
+    torch.manual_seed(0)
+    one, other = model(*ids), model(*ids)
+    torch.manual_seed(0)
+    assert not one.equal(other) and model(*ids).equal(one)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one and the same mask for the n-th dropout of either, engine and formal agree."""
+    from transalg.formal import systems
+    from transalg.formal.theta import EDTheta
+
+    masks: list[torch.Tensor] = []
+    hyper = small(kind, norm_first=norm_first, dropout=0.4)
+    model = MODELS[kind](hyper, dtype=torch.float64, generator=rng(0)).train()
+    batch = draw(hyper, rng(1), rows=1)
+    row = batch.row(0)
+
+    def engine_dropout(X: torch.Tensor, p: float, training: bool) -> torch.Tensor:
+        assert p == 0.4 and training
+        masks.append((torch.rand(X.shape, generator=rng(len(masks)), dtype=torch.float64) > p) / (1 - p))
+        return X * masks[-1]
+
+    monkeypatch.setattr(F, "dropout", engine_dropout)
+    ours = batch.log_probabilities(model)[0].exp()
+    calls = count()
+
+    def dropout(A: torch.Tensor) -> torch.Tensor:
+        return A * masks[next(calls)].T
+
+    theta = model.theta()
+    block = systems.pre_norm if norm_first else systems.post_norm
+    if kind is DHyper:
+        P = systems.GPT(row["x"], theta, block=block, dropout=dropout)
+    elif kind is EDHyper:
+        named = theta.named()
+        neutral = {
+            f"{part}_{stack}": torch.full((hyper.d_e,), float(part == "gamma"), dtype=torch.float64)
+            for part in ("gamma", "beta")
+            for stack in ("enc", "dec")
+        }
+        theta = systems.PreNormEDTheta.from_named(neutral | named) if type(theta) is EDTheta else theta
+        decoder, final = (systems.pre_norm_decoder, systems.layer_norm) if norm_first else (systems.post_norm_decoder, systems.no_norm)
+        P = systems.PreNormEDTransformer(row["z"], row["x"], theta, block=block, decoder_block=decoder, final_norm=final, dropout=dropout)
+    else:
+        wide = {
+            "W_s": torch.zeros(hyper.d_e, 1),
+            "gamma_e": torch.ones(hyper.d_e),
+            "beta_e": torch.zeros(hyper.d_e),
+            "b_u": torch.zeros(hyper.N_V),
+        }
+        classes = systems.BERTClassifierTheta if kind is ClassifierHyper else systems.BERTTheta
+        if kind is ClassifierHyper:
+            del wide["b_u"]
+        theta = classes.from_named({name: part.double() for name, part in (wide | theta.named()).items()})
+        P = (systems.BERTClassifier if kind is ClassifierHyper else systems.BERT)(
+            row["x"], theta, embedding_norm=systems.no_norm, block=block, dropout=dropout
+        )
+    assert next(calls) == len(masks) > 1
+    assert_close(ours, P, rtol=0, atol=1e-12)
+
+
+# Decoding --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_cache_may_forget() -> None:
+    """After truncating, decoding goes on as if the rest had never been."""
+    model = make(DHyper, dtype=torch.float64)
+    ids = torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
+    cache = model.cache(2, ell=9)
+    model.decode(ids, cache)
+    cache.truncate([2, 4])
+    again = model.decode(torch.tensor([[11], [12]]), cache)
+    whole = model(torch.tensor([[1, 2, 11, 0, 0], [6, 7, 8, 9, 12]]), [3, 5])
+    assert_close(again[:, 0], torch.stack([whole[0, 2], whole[1, 4]]))
+
+
+def test_the_cache_keeps_its_memory() -> None:
+    model = make(DHyper)
+    cache = model.cache(3, ell=11)
+    where = [part.data_ptr() for part in (*cache.keys, *cache.values)]
+    for _ in range(11):
+        model.decode(torch.tensor([[1], [2], [3]]), cache)
+        cache.reorder([0, 0, 2])
+    assert [part.data_ptr() for part in (*cache.keys, *cache.values)] == where
+
+
+def test_the_encoder_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(EDHyper)
+    z = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    runs = 0
+    plain = model.enc[0].forward
+
+    def counted(*args: Any) -> torch.Tensor:
+        nonlocal runs
+        runs += 1
+        return plain(*args)
+
+    monkeypatch.setattr(model.enc[0], "forward", counted)
+    cache = model.cache(z, ell=7)
+    for _ in range(5):
+        model.decode(torch.tensor([[1], [2]]), cache)
+    assert runs == 1
+
+
+def test_training_with_the_chunked_loss_is_training_with_the_logits() -> None:
+    model = make(DHyper, dtype=torch.float64)
+    ids = inputs(DHyper)[0]
+    X, _ = model.features(ids[:, :-1])
+    log_loss(X, model.unembedding, ids[:, 1:].flatten()).backward()
+    ours = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten(), reduction="sum").backward()
+    assert_close(ours, [parameter.grad for parameter in model.parameters()])

@@ -1,0 +1,116 @@
+"""What is counted from hyperparameters alone is what the models have and do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from transalg import cost
+from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.shapes import shapes
+from transalg.verify.cases import DEPARTURES, MODELS, small
+
+SIZES = {"N_V": 101, "ell_max": 256, "H": 4, "d_e": 64, "d_mlp": 256}
+ALL = [small(kind, **departures) for kind, variants in DEPARTURES.items() for departures in variants.values()]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_on_the_meta_device_has_as_many_parameters(name: str) -> None:
+    """175 B numbers, and no memory."""
+    hyper = PRESETS[name].hyper
+    model = MODELS[type(hyper)](hyper, device="meta")
+    assert sum(parameter.numel() for parameter in model.parameters()) == cost.parameters(hyper)
+
+
+@pytest.mark.parametrize("hyper", ALL, ids=str)
+def test_the_model_has_these_shapes(hyper) -> None:
+    model = MODELS[type(hyper)](hyper, device="meta")
+    assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == shapes(hyper)
+
+
+@contextmanager
+def counted() -> Iterator[FlopCounterMode]:
+    """Torch counts the plain attention kernel, not the fused one of CPUs."""
+    with sdpa_kernel(SDPBackend.MATH), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        yield counter
+
+
+@pytest.mark.parametrize(
+    ("model", "hyper"),
+    [
+        (DTransformer, DHyper(L=3, **SIZES)),
+        (DTransformer, DHyper(L=3, tied=True, **SIZES)),
+        (ETransformer, EHyper(L=3, d_f=72, segments=2, **SIZES)),
+        (EDTransformer, EDHyper(L_enc=2, L_dec=3, **SIZES)),
+    ],
+    ids=["D", "tied D", "E", "ED"],
+)
+def test_arithmetic_is_as_torch_counts_it(model: type, hyper) -> None:
+    """Torch counts dense attention in full, so the halves that causality hides are added."""
+    ell, B = 32, 2
+    ids = torch.zeros(B, ell, dtype=torch.long)
+    with counted() as counter:
+        model(hyper, device="cpu")(*[ids] * (2 if model is EDTransformer else 1))
+    hidden = (ell - (ell + 1) / 2) * {DTransformer: 3, EDTransformer: 3}.get(model, 0) * 2 * hyper.H * (hyper.d_attn + hyper.d_mid)
+    assert counter.get_total_flops() / (B * ell) == pytest.approx(cost.flops_per_token(hyper, ell) + hidden, rel=1e-9)
+
+
+def test_a_classifier_s_head_runs_on_one_token() -> None:
+    hyper = ClassifierHyper(L=2, N_C=5, **SIZES)
+    ids = torch.zeros(3, 16, dtype=torch.long)
+    with counted() as counter:
+        Classifier(hyper)(ids)
+    assert counter.get_total_flops() / (3 * 16) == pytest.approx(cost.flops_per_token(hyper, 16), rel=1e-3)
+
+
+def test_a_band_costs_its_width() -> None:
+    """Twice the tokens cost a banded layer no more a token, a dense one twice the attention."""
+    dense, banded = DHyper(L=2, **SIZES), DHyper(L=2, band=8, **SIZES)
+    grown = [cost.flops_per_token(hyper, 256) - cost.flops_per_token(hyper, 128) for hyper in (dense, banded)]
+    assert grown[1] == pytest.approx(grown[0] / 2, rel=0.01)  # one of its two layers is dense
+
+
+def kept(model: torch.nn.Module, *ids: torch.Tensor) -> int:
+    """Bytes that autograd keeps beyond the parameters."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    seen: dict[int, tuple[int, torch.Tensor]] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            seen[storage.data_ptr()] = storage.nbytes(), tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        model.features(*ids)
+    return sum(size for size, _ in seen.values())
+
+
+@pytest.mark.parametrize(
+    "departures",
+    [{}, {"norm": "RMSnorm"}, {"norm_first": False}, {"activation": "ReLU"}, {"dropout": 0.1}, {"positions": "relative"}],
+    ids=str,
+)
+def test_activations_of_a_decoder(departures: dict) -> None:
+    hyper = DHyper(L=4, **SIZES, **departures)
+    ids = torch.zeros(2, 256, dtype=torch.long)
+    assert kept(DTransformer(hyper), ids) == pytest.approx(cost.activations(hyper, 256) * ids.numel() * 4, rel=0.05)
+
+
+@pytest.mark.parametrize("departures", [{}, {"norm_first": True}], ids=str)
+def test_activations_of_an_encoder_decoder(departures: dict) -> None:
+    hyper = EDHyper(L_enc=3, L_dec=5, **SIZES, **departures)
+    ids = torch.zeros(2, 256, dtype=torch.long)
+    assert kept(EDTransformer(hyper), ids, ids) == pytest.approx(cost.activations(hyper, 256) * ids.numel() * 4, rel=0.05)
+
+
+def test_the_cache_takes_what_is_said() -> None:
+    hyper = DHyper(L=3, **SIZES | {"d_attn": 5, "d_mid": 7})
+    assert DTransformer(hyper).cache(3, ell=17).bytes == cost.cache_bytes(hyper, 17, 3)
+    pair = EDHyper(L_enc=1, L_dec=2, **SIZES)
+    assert EDTransformer(pair).cache(torch.zeros(3, 17, dtype=torch.long), ell=17).bytes == cost.cache_bytes(pair, 17, 3)
+    assert cost.decode_bytes(hyper, 17, 3) == cost.parameters(hyper) * 4 + cost.cache_bytes(hyper, 17, 3)

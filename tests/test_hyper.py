@@ -1,0 +1,134 @@
+"""Hyperparameters: the defaults are the paper, presets are its departures, and what cannot be is refused."""
+
+import doctest
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+import transalg
+from transalg import cost, hyper
+from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper, preset
+
+SIZES = {"N_V": 23, "ell_max": 19, "H": 3, "d_e": 6, "d_mlp": 13}
+KINDS = {DHyper: {"L": 2}, EHyper: {"L": 2}, ClassifierHyper: {"L": 2, "N_C": 5}, EDHyper: {"L_enc": 2, "L_dec": 1}}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_defaults_are_the_paper(kind: type) -> None:
+    plain = kind(**SIZES, **KINDS[kind])
+    assert plain.departures() == {}
+    assert (plain.d_attn, plain.d_mid) == (2, 2)
+    assert plain.mask_token, plain.eos_token == (20, 22)
+    with pytest.raises(FrozenInstanceError):
+        plain.L = 3
+
+
+def test_the_paper_s_choices() -> None:
+    """Algorithm 10 normalises first, 8 and 9 afterwards; 8 has ReLU, 9 and 10 GELU."""
+    assert [(kind.paper("norm_first"), kind.paper("activation")) for kind in (EDHyper, EHyper, DHyper)] == [
+        (False, "ReLU"),
+        (False, "GELU"),
+        (True, "GELU"),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_field_says_what_it_means(kind: type) -> None:
+    assert all(len(each.metadata["doc"]) > 4 for each in fields(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        (DHyper, {"H": 4}, r"H: expected a divisor of d_e = 6, .*got 4"),
+        (DHyper, {"L": 0}, r"L: expected a positive integer, got 0"),
+        (DHyper, {"d_e": 6.0}, r"d_e: expected a positive integer, got 6.0"),
+        (DHyper, {"N_V": True}, r"N_V: expected a positive integer, got True"),
+        (DHyper, {"norm": "batch_norm"}, r"norm: expected layer_norm or RMSnorm, got 'batch_norm'"),
+        (DHyper, {"activation": "gelu"}, r"activation: expected ReLU or GELU or tanh_GELU, got 'gelu'"),
+        (DHyper, {"positions": "rotary"}, r"positions: expected learned or .* or relative, got 'rotary'"),
+        (EHyper, {"positions": "relative"}, r"positions: expected learned or sinusoids or paper_sinusoids, got 'relative'"),
+        (DHyper, {"positions": "sinusoids", "d_e": 9}, r"d_e: expected an even number, .*got 9"),
+        (DHyper, {"positions": "relative", "d_r": 5}, r"d_r: expected an even number, .*got 5"),
+        (DHyper, {"positions": "relative", "band": 3}, r"band: expected None with positions=relative, .*got 3"),
+        (DHyper, {"d_r": 4}, r"d_r: expected None with positions=learned; .*got 4"),
+        (DHyper, {"band": 0}, r"band: expected a width of at least 1, or None, got 0"),
+        (DHyper, {"dropout": 1.0}, r"dropout: expected a number in \[0, 1\), got 1.0"),
+        (DHyper, {"attention_dropout": -0.1}, r"attention_dropout: expected a number in \[0, 1\), got -0.1"),
+        (DHyper, {"label_smoothing": "much"}, r"label_smoothing: expected a number in \[0, 1\), got 'much'"),
+        (DHyper, {"eps": -1e-5}, r"eps: expected a number in \[0, ∞\)"),
+        (DHyper, {"init_std": 0.0}, r"init_std: expected a number in \(0, ∞\), or None, got 0.0"),
+        (DHyper, {"tied": "yes"}, r"tied: expected True or False, got 'yes'"),
+        (EHyper, {"tied": True, "d_f": 7}, r"d_f: expected d_e = 6, for tied=True"),
+        (EHyper, {"mask_split": (0.8, 0.1, 0.2)}, r"mask_split: expected three shares that add up to 1"),
+        (EHyper, {"p_mask": 0.0}, r"p_mask: expected a number in \(0, 1\), got 0.0"),
+        (EHyper, {"segments": -1}, r"segments: expected a whole number, 0 or more, got -1"),
+        (ClassifierHyper, {"tied": True}, r"tied: expected False, for a classifier has no W_u"),
+        (ClassifierHyper, {"output_bias": True}, r"output_bias: expected False, for a classifier has no W_u"),
+    ],
+)
+def test_what_cannot_be_is_refused(kind: type, changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kind(**SIZES | KINDS[kind] | changes)
+
+
+def test_a_preset_may_be_changed() -> None:
+    small = preset("gpt2", d_e=96, H=4, ell_max=31)
+    assert (small.d_e, small.d_attn, small.d_mid, small.ell_max) == (96, 24, 24, 31)
+    assert small.departures().keys() == preset("gpt2").departures().keys()
+    assert transalg.preset is preset
+    with pytest.raises(ValueError, match=r"droput: Algorithm 10 has no such hyperparameter; did you mean dropout\?"):
+        preset("gpt2", droput=0.1)
+    with pytest.raises(ValueError, match=r"there is no preset 'gpt5': did you mean gpt2"):
+        preset("gpt5")
+    with pytest.raises(ValueError, match=r"there is no preset 'gpt3': did you mean gpt3-small, gpt3-medium"):
+        preset("gpt3")
+
+
+def test_d_attn_stays_where_it_was_given() -> None:
+    assert preset("gpt3-13b", d_e=5120).d_attn == 128
+
+
+# What the authors publish ----------------------------------------------------------------------------------------------
+
+
+def digits(published: str) -> tuple[float, float]:
+    """The number a published count says, and half a unit of its last digit: 1.3B is 1.3e9 ± 0.05e9, 340M is 340e6 ± 5e6."""
+    number, scale = published[:-1], {"M": 1e6, "B": 1e9}[published[-1]]
+    unit = 0.1 if "." in number else 10.0 if number in ("110", "340", "350", "760", "280") else 1.0
+    return float(number) * scale, unit * scale / 2
+
+
+# Where the published count rests on something else, what that is, as hyperparameters that give it.
+CONVENTIONS = {
+    "transformer-base": ("a vocabulary of 40.8 thousand, where the text says about 37000", {"N_V": 40_800}, 0),
+    "transformer-big": ("a vocabulary of 35.8 thousand, where the text says about 37000", {"N_V": 35_800}, 0),
+    "gpt3-medium": ("without the 2048 positions", {}, 2048 * 1024),
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_parameters_are_as_published(name: str) -> None:
+    published, half = digits(PRESETS[name].published)
+    convention, changes, left_out = CONVENTIONS.get(name, ("", {}, 0))
+    assert abs(cost.parameters(preset(name, **changes)) - left_out - published) <= half
+    if convention:  # a convention is claimed only where the plain count is off
+        assert abs(cost.parameters(preset(name)) - published) > half
+        assert PRESETS[name].count
+    elif name != "gpt3-xl":
+        assert not PRESETS[name].count
+
+
+def test_gpt3_xl_has_16_heads() -> None:
+    """The article's table has 24 heads of 128 at a width of 2048: 1.5 B, not 1.3 B."""
+    assert round(cost.parameters(preset("gpt3-xl", H=24, d_attn=128, d_mid=128)) / 1e9, 1) == 1.5
+
+
+def test_all_systems_of_the_paper_but_gato_are_there() -> None:
+    families = {"transformer": 2, "bert": 2, "gpt2": 4, "gpt3": 8, "gopher": 6}
+    assert {family: sum(name.startswith(family) for name in PRESETS) for family in families} == families
+    assert sum(families.values()) == len(PRESETS)
+
+
+def test_the_examples_in_the_docstring_are_true() -> None:
+    assert doctest.testmod(hyper).failed == 0

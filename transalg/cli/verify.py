@@ -1,0 +1,91 @@
+"""transalg verify: hold the engine against the formal algorithms."""
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Compare the engine with the formal algorithms, values and gradients: every architecture, variant and preset, shrunk to small size."""
+
+    only: Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = None
+    """Only architectures and variants whose name has this in it: gpt3, relative, EDTransformer."""
+    seed: int = 0
+    """Seed of the random models and batches."""
+    json: bool = False
+    """Print one JSON object a case."""
+
+    def run(self) -> None:
+        from transalg.verify.cases import BOUND, cases, verify
+
+        chosen = [case for case in cases() if self.only is None or self.only.lower() in f"{case.architecture} {case.variant}".lower()]
+        if not chosen:
+            raise ValueError(f"--only {self.only!r}: no architecture, variant or preset has this in its name")
+        console = Console(highlight=False)
+        verdicts = []
+        with console.status("") if console.is_terminal and not self.json else _Silent() as status:
+            for i, case in enumerate(chosen):
+                status.update(f"{i + 1} of {len(chosen)}: {case.architecture}, {case.variant}")
+                verdicts.append(verify(case, self.seed + i))
+                if self.json:
+                    print(json.dumps(_data(verdicts[-1])), flush=True)
+        failed = [verdict for verdict in verdicts if not verdict.holds]
+        if not self.json:
+            console.print(_table(verdicts))
+            console.print(
+                f"{len(verdicts) - len(failed)} of {len(verdicts)} within {BOUND:.0e}: float64, random θ, a ragged batch; the largest differences "
+                "between engine and formal algorithm, of P and of the gradient by any parameter. Invariances: padding, the batch a row is in, "
+                "the order of rows; where it decodes, the cache, a prefill in pieces, a reordered cache."
+            )
+        if failed:
+            sys.exit(1)
+
+
+class _Silent:
+    def __enter__(self) -> "_Silent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def update(self, _: str) -> None:
+        pass
+
+
+def _data(verdict: Any) -> dict[str, Any]:
+    case = verdict.case
+    errors = {"P": verdict.of_P, "gradients": verdict.of_gradients} | verdict.laws
+    return {"architecture": case.architecture, "variant": case.variant, "holds": verdict.holds, "errors": errors}
+
+
+def _table(verdicts: list[Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("architecture")
+    table.add_column("variant")
+    table.add_column("P", justify="right")
+    table.add_column("gradients", justify="right")
+    table.add_column("invariances")
+    for verdict in verdicts:
+        from transalg.verify.cases import BOUND
+
+        held = [name for name, error in verdict.laws.items() if error <= BOUND]
+        broken = [name for name, error in verdict.laws.items() if error > BOUND]
+
+        def shown(error: float) -> Text:
+            return Text(f"{error:.0e}", "green" if error <= BOUND else "bold red")
+
+        laws = Text(f"{len(held)} of {len(verdict.laws)}", "green")
+        if broken:
+            laws = Text(f"{len(held)} of {len(verdict.laws)}, not {', '.join(broken)}", "bold red")
+        table.add_row(verdict.case.architecture, verdict.case.variant, shown(verdict.of_P), shown(verdict.of_gradients), laws)
+    return table
+
+
+VerifyVerb = Annotated[Verify, tyro.conf.subcommand("verify")]

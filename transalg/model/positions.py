@@ -1,0 +1,22 @@
+"""The fixed positions: sinusoids, made once for each device and dtype. They are no state of a model, for hyper says what they are."""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from transalg.formal.variants import paper_sinusoids, sinusoids
+
+SCHEMES = {"sinusoids": sinusoids, "paper_sinusoids": paper_sinusoids}
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def waves(scheme: str, ell: int, d: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """A row for every position 0, …, ℓ−1, the transpose of the formal function of this name."""
+    return _made(scheme, ell, d, device, dtype)
+
+
+@lru_cache(maxsize=32)
+def _made(scheme: str, ell: int, d: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    with torch.inference_mode(False):  # what is made here may take part in a gradient later
+        return SCHEMES[scheme](d, ell).T.contiguous().to(device, dtype)
