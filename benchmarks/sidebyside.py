@@ -1,8 +1,11 @@
-"""Contenders measured side by side: in one process, turn by turn, several rounds, so that a slow phase of the machine hits all alike."""
+"""Contenders measured side by side: turn by turn, several rounds, so that a slow phase of the machine hits all alike."""
 
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def rounds(contenders: dict[str, Callable[[], object]], count: int, warm: int = 1) -> dict[str, list[float]]:
@@ -22,3 +25,31 @@ def rounds(contenders: dict[str, Callable[[], object]], count: int, warm: int = 
 def ratio(seconds: dict[str, list[float]], ours: str, other: str) -> float:
     """How many times as fast ours is: the median over the rounds of other / ours."""
     return statistics.median(theirs / own for theirs, own in zip(seconds[other], seconds[ours], strict=True))
+
+
+class Worker:
+    """A contender in a process of its own, which works when it is its turn and waits otherwise."""
+
+    def __init__(self, *command: str) -> None:
+        pipe: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        self.process = subprocess.Popen([sys.executable, *command], **pipe)
+
+    def __call__(self) -> None:
+        """One turn, from the word to the answer."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        if not self.process.stdout.readline():
+            raise RuntimeError(f"a contender gave up: {' '.join(map(str, self.process.args))}")
+
+    def end(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def work(run: Callable[[], object]) -> None:
+    """The worker's side: a turn for every line."""
+    for _ in sys.stdin:
+        run()
+        print("done", flush=True)

@@ -30,13 +30,16 @@ class Mutant:
     old: str
     new: str
     tests: str  # one of pytest's names, or several with spaces between
+    file: str = ""  # the end of the file's path, where several define `where`
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.old} → {self.new}"
+        return f"{self.file and self.file + ' '}{self.where}: {self.old} → {self.new}"
 
     def apply(self, package: Path) -> None:
         """Change the one file that defines `where`."""
         for path in sorted(package.rglob("*.py")):
+            if not path.as_posix().endswith(self.file):
+                continue
             text = path.read_text(encoding="utf-8")
             starts = [text.find(f"\n{kind} {self.where}{end}") for kind in ("def", "class") for end in ("(", ":")]
             starts += [text.find(f"\n{self.where} = ")]

@@ -1,4 +1,4 @@
-"""A one-symbol slip in `transalg.formal` does not survive: every mutant below makes its named test fail."""
+"""A one-symbol slip in `transalg.formal` or the engine does not survive: every mutant below makes its named test fail."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ THETA, DOMAINS, MAP = "formal/test_theta.py::", "formal/test_domains.py::", "tes
 GPT2, BERT, TORCH = "parity/test_gpt2.py::", "parity/test_bert.py::", "parity/test_torch_transformer.py::"
 ED, E, D = TORCH + "test_probabilities[5-3]", BERT + "test_probabilities[7]", GPT2 + "test_probabilities[7]"
 
-MUTANTS = [
+FORMAL = [
     # Bugs found in public implementations of this paper
     Mutant("Attention", "V @ softmax(S / sqrt(W_qkv.d_attn))", 'torch.einsum("dz,tx->dx", V, softmax(S / sqrt(W_qkv.d_attn)))', VALUES + "test_attention_masks_by_key_and_query"),
     Mutant("EDTransformer", "layer.W_ed", "layer.W_dec", ED),
@@ -165,8 +165,118 @@ MUTANTS = [
 ]  # fmt: skip
 
 
+EQUALITY, MODULES, INPUTS = "model/test_equality.py::", "model/test_modules.py::", "model/test_inputs.py::"
+D_EQ, E_EQ, C_EQ, ED_EQ = (
+    EQUALITY + f"test_any_combination_of_departures[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper")
+)
+D_LAW, E_LAW, C_LAW, ED_LAW = (EQUALITY + f"test_invariances[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper"))
+BAND = EQUALITY + "test_every_departure_alone[padded-DHyper-band=3,ell_max=37]"
+KERNELS, LOSS, ROWS, SYSTEMS = "model/test_attention.py::", "model/test_loss.py::", "model/test_rows.py::", "formal/test_systems.py::"
+MASKED = KERNELS + "test_a_band_is_dense_attention_under_a_mask"
+BLOCKS, ARCHITECTURES, ATTENTION, CACHE = "model/blocks.py", "model/architectures.py", "model/attention.py", "model/cache.py"
+
+ENGINE = [
+    # Norms, attention, layers
+    Mutant("norm", "gamma, beta, eps", "gamma, beta", D_EQ, BLOCKS),
+    Mutant("norm", "gamma, beta, eps", "gamma, None, eps", D_EQ, BLOCKS),
+    Mutant("norm", "gamma.shape, gamma, eps)", "gamma.shape, None, eps)", D_EQ, BLOCKS),
+    Mutant("Attention", "q, k, v = self._heads", "k, q, v = self._heads", E_EQ, BLOCKS),
+    Mutant("Attention", "self.keys_and_values(Z)", "self.keys_and_values(X)", ED_EQ, BLOCKS),
+    Mutant("Attention", "None if self.causal or there is None else", "None if True else", E_LAW, BLOCKS),
+    Mutant("Attention", "else there[:, None, None]", "else ~there[:, None, None]", E_EQ, BLOCKS),
+    Mutant("Attention", "self.dropout if self.training else 0.0", "self.dropout", MODULES + "test_dropout_is_for_training_only", BLOCKS),
+    Mutant("Attention", "causal=self.causal", "causal=False", D_EQ, BLOCKS),
+    Mutant("Attention", "if self.band is not None:", "if False:", BAND, BLOCKS),
+    Mutant("Attention", "step.mask(self.band, first)", "step.mask(None, first)", D_LAW, BLOCKS),
+    Mutant("Attention", "by_distance.gather(3, distances)", "by_distance", D_LAW, BLOCKS),
+    Mutant("Attention", "q + self.u[:, None]", "q", D_LAW, BLOCKS),
+    Mutant("Attention", "mask=cache.cross_mask", "mask=None", ED_LAW, BLOCKS),
+    Mutant("Attention", "self.W_o, self.b_o", "self.W_o, None", D_EQ, BLOCKS),
+    Mutant("Attention", "self.W_kv, self.b_kv", "self.W_kv, None", ED_EQ, BLOCKS),
+    Mutant("Sublayers", "return X if self.norm_first else self._norm(X, i)", "return X", E_EQ, BLOCKS),
+    Mutant("Sublayers", "self._norm(X, i) if self.norm_first else X", "self._norm(X, i)", E_EQ, BLOCKS),
+    Mutant("Sublayers", "self.dropout, self.training", "self.dropout, True", MODULES + "test_dropout_is_for_training_only", BLOCKS),
+    Mutant("Sublayers", "X + F.dropout(sublayer, self.dropout, self.training)", "F.dropout(X + sublayer, self.dropout, self.training)", MODULES + "test_dropout_stands_where_the_formal_algorithms_have_it", BLOCKS),
+    Mutant("Sublayers", "self.activation(F.linear(X, W_in, b_in))", "F.linear(X, W_in, b_in)", D_EQ, BLOCKS),
+    Mutant("Layer", "self._before(X, 2)", "self._before(X, 1)", D_EQ, BLOCKS),
+    Mutant("Layer", "self._behind(X, self.W(", "self._behind(self._before(X, 1), self.W(", D_EQ, BLOCKS),
+    Mutant("DecoderLayer", "self.W_ed.cross(self._before(X, 4)", "self.W_ed.cross(self._before(X, 3)", ED_EQ, BLOCKS),
+    Mutant("DecoderLayer", "causal=True", "causal=False", ED_EQ, BLOCKS),
+    Mutant("DecoderLayer", "self.W_ed.decode_cross(self._before(X, 4), cache, l)", "self.W_ed.decode_cross(self._before(X, 4), cache, 0)", ED_LAW, BLOCKS),
+    # Kernels
+    Mutant("banded", "t_z > t_x - w", "t_z >= t_x - w", MASKED, ATTENTION),
+    Mutant("banded", "band & early", "band & (early | True)", MASKED, ATTENTION),
+    Mutant("banded", "torch.arange(1 - w, b", "torch.arange(-w, b - 1", MASKED, ATTENTION),
+    Mutant("banded", "if ell <= w:", "if ell <= w + 1:", MASKED, ATTENTION),
+    Mutant("banded", "if ell <= w:", "if True:", KERNELS + "test_the_work_of_a_band_grows_as_its_length", ATTENTION),
+    Mutant("relative", "q + u[:, None]", "q", KERNELS + "test_relative_positions", ATTENTION),
+    Mutant("relative", "q + w[:, None]", "q + u[:, None]", KERNELS + "test_relative_positions", ATTENTION),
+    Mutant("relative", "R.flip(1)", "R", KERNELS + "test_relative_positions", ATTENTION),
+    Mutant("shift", "[..., 1:, :]", "[..., :-1, :]", KERNELS + "test_shifting_turns_distances_into_positions", ATTENTION),
+    Mutant("scored", "bias / math.sqrt(q.shape[-1])", "bias", KERNELS + "test_relative_positions", ATTENTION),
+    Mutant("scored", "~mask", "mask", KERNELS + "test_relative_positions", ATTENTION),
+    # The cache
+    Mutant("Step", "keys <= queries", "keys < queries", D_LAW, CACHE),
+    Mutant("Step", "keys > queries - w", "keys >= queries - w", D_LAW, CACHE),
+    Mutant("Step", "min(self.before) - w + 1", "min(self.before) - w + 2", D_LAW, CACHE),
+    Mutant("Cache", "self.keys[l][row, :, before : before + new]", "self.keys[l][row, :, :new]", D_LAW, CACHE),
+    Mutant("Cache", "torch.arange(before[0], end", "torch.arange(0, end - before[0]", D_LAW, CACHE),
+    Mutant("Cache", "[self.lengths[row] for row in order]", "self.lengths", D_LAW, CACHE),
+    Mutant("Cache", "[(k.index_select(0, index), v.index_select(0, index)) for k, v in self.cross]", "self.cross", ED_LAW, CACHE),
+    Mutant("Cache", "else self.cross_mask.index_select(0, index)", "else self.cross_mask", ED_LAW, CACHE),
+    Mutant("Cache", "before + new > self.ell", "before + new > self.ell + 1", INPUTS + "test_the_cache", CACHE),
+    Mutant("Cache", "self.lengths = list(lengths)", "pass", MODULES + "test_a_cache_may_forget", CACHE),
+    # Ragged batches
+    Mutant("Rows", ".argsort()", "", C_LAW, "model/rows.py"),
+    Mutant("Rows", "self.places % self.shape[1]", "self.places // self.shape[1]", D_EQ, "model/rows.py"),
+    Mutant("rows", "all(length == shape[1]", "all(length >= 1", E_LAW, "model/rows.py"),
+    Mutant("_part", "cumsum(0) - 1", "cumsum(0) - 2", E_EQ, "model/rows.py"),
+    Mutant("_buckets", "<= CALL", "<= 10 * CALL", ROWS + "test_padding_adds_less_than_the_calls_it_saves", "model/rows.py"),
+    # Architectures
+    Mutant("Transformer", "X * sqrt(self.hyper.d_e)", "X * self.hyper.d_e", D_EQ, ARCHITECTURES),
+    Mutant("Transformer", "self._positions[:ell]", "self._positions[-ell:]", D_EQ, ARCHITECTURES),
+    Mutant("Transformer", "self.W_e if self.hyper.tied else self.W_u", "self.W_e", D_EQ, ARCHITECTURES),
+    Mutant("DTransformer", 'return norm(X, self.gamma, self.optional("beta"), self.hyper.eps), where', "return X, where", D_EQ, ARCHITECTURES),
+    Mutant("DTransformer", 'self._logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps))', "self._logits(X)", D_LAW, ARCHITECTURES),
+    Mutant("Encoder", "if self.hyper.embedding_norm:", "if False:", E_EQ, ARCHITECTURES),
+    Mutant("Encoder", "return self.W_s[0]", "return self.W_s[-1]", INPUTS + "test_segments", ARCHITECTURES),
+    Mutant("Encoder", "self.layers[0].activation(F.linear(X, self.W_f, self.b_f))", "F.linear(X, self.W_f, self.b_f)", C_EQ, ARCHITECTURES),
+    Mutant("EDTransformer", 'self._final(Z, "enc")', 'self._final(Z, "dec")', ED_EQ, ARCHITECTURES),
+    Mutant("EDTransformer", 'return _hide(self._logits(self._final(X, "dec"))', "return _hide(self._logits(X)", ED_LAW, ARCHITECTURES),
+    Mutant("_begin", "step.positions.expand(len(ids), -1)", "(step.positions * 0).expand(len(ids), -1)", D_LAW, ARCHITECTURES),
+    Mutant("within", "most >= count", "most > count", INPUTS + "test_tokens_and_lengths", "model/inputs.py"),
+    Mutant("row_lengths", "least <= length <= shape[1]", "length <= shape[1]", INPUTS + "test_tokens_and_lengths", "model/inputs.py"),
+    # The loss
+    Mutant("_run", "smoothing - 1)", "-1)", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
+    Mutant("_run", "beta=float(start > 0)", "beta=0.0", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
+    Mutant("_run", " - smoothing / N_V * total", "", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
+    Mutant("_run", "most - P.gather(1, at).log()", "of_target - P.gather(1, target).log()", LOSS + "test_a_target_of_probability_0_has_a_finite_loss", "model/loss.py"),
+    Mutant("_run", "-(-len(X) * N_V // LOGITS)", "1", LOSS + "test_no_more_logits_are_held_than_said", "model/loss.py"),
+    Mutant("_LogLoss", "gradient.mul_(scale)", "gradient", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
+    # The bridge, hyperparameters, costs
+    Mutant("_together", "for one in of])", "for one in reversed(of)])", "model/test_bridge.py::test_there_and_back", "model/bridge.py"),
+    Mutant("theta_of", "value.to(dtype, copy=True)", "value.to(dtype)", "model/test_bridge.py::test_theta_is_a_copy_in_float64", "model/bridge.py"),
+    Mutant("_as_it_acts", "theta = tied(theta)", "pass", D_EQ, "model/bridge.py"),
+    Mutant("initialise", "sigma /= sqrt", "sigma *= sqrt", MODULES + "test_weights_start_as_hyper_says", "model/parameters.py"),
+    Mutant("DHyper", "self.band if l % 2 else None", "None if l % 2 else self.band", BAND, "hyper.py"),
+    Mutant("flops_per_token", "(ell + 1) / 2", "ell / 2", "test_cost.py::test_arithmetic_is_as_torch_counts_it", "cost.py"),
+    Mutant("cache_bytes", "2 * hyper.L_dec", "hyper.L_dec", "test_cost.py::test_the_cache_takes_what_is_said", "cost.py"),
+    # The formal systems
+    Mutant("post_norm", "MHAttention(X, X,", "MHAttention(2 * X, X,", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
+    Mutant("pre_norm", "return X + dropout(", "return X_tilde + dropout(", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),
+    Mutant("pre_norm_decoder", "MHAttention(X_tilde, Z, theta_l.W_ed", "MHAttention(X, Z, theta_l.W_ed", "parity/test_engine.py::test_the_pre_norm_transformer", "formal/systems.py"),
+    Mutant("BERT", "theta.W_s[:, s[t]]", "theta.W_s[:, s[0]]", SYSTEMS + "test_a_segment_adds_its_embedding_to_its_tokens_alone", "formal/systems.py"),
+    Mutant("BERT", " + theta.b_u[:, None]", "", SYSTEMS + "test_the_output_bias_multiplies_the_odds", "formal/systems.py"),
+    Mutant("PreNormEDTransformer", "theta.gamma_enc, theta.beta_enc", "theta.gamma_dec, theta.beta_dec", "parity/test_engine.py::test_the_pre_norm_transformer", "formal/systems.py"),
+    Mutant("scaled", "sqrt(len(theta.W_e))", "len(theta.W_e)", SYSTEMS + "test_scaled_embeddings", "formal/variants.py"),
+]  # fmt: skip
+
+MUTANTS = FORMAL + ENGINE
+
+
 def test_every_mutant_is_killed(record_property: pytest.FixtureRequest) -> None:
-    assert len(MUTANTS) == len({str(mutant) for mutant in MUTANTS}) >= 40
+    assert len(MUTANTS) == len({str(mutant) for mutant in MUTANTS})
+    assert min(len(FORMAL), len(ENGINE)) >= 40
     done = subprocess.run([sys.executable, "-m", "tests.mutation"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)

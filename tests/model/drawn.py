@@ -1,5 +1,6 @@
 """Random hyperparameters and models: prime and distinct sizes, any departures that go together."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -64,4 +65,8 @@ def models(drawing: st.DrawFn, kind: type, fixed: dict[str, Any] | None = None) 
     hyper = drawing(hypers(kind, **chosen))
     generator = rng(drawing(st.integers(0, 2**16)))
     model = randomised(MODELS[kind](hyper, dtype=torch.float64), generator).eval()
-    return model, draw(hyper, generator, rows=drawing(st.integers(1, 4)), longest=11), generator
+    batch = draw(hyper, generator, rows=drawing(st.integers(1, 4)), longest=drawing(st.integers(1, 11)))
+    if drawing(st.integers(0, 3)) == 0:  # one in four is not ragged, which is treated on its own
+        full = {name: (ids.shape[1],) * len(ids) for name, ids in (("x_lengths", batch.x), ("z_lengths", batch.z)) if ids is not None}
+        batch = replace(batch, **full)
+    return model, batch, generator

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -29,6 +29,7 @@ def compare(ours: Tensor, theirs: Tensor, by: list[Tensor]) -> None:
 
 
 @given(ell=st.integers(1, 83), w=st.integers(1, 41), seed=st.integers(0, 99))
+@example(ell=12, w=11, seed=0)
 def test_a_band_is_dense_attention_under_a_mask(ell: int, w: int, seed: int) -> None:
     B, H, d_attn, d_mid = 2, 3, 5, 7
     q, k, v = (normal(seed + i, B, H, ell, d).requires_grad_() for i, d in enumerate((d_attn, d_attn, d_mid)))

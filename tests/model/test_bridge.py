@@ -70,7 +70,7 @@ def test_the_architectures_by_hand() -> None:
 
 
 def test_theta_is_a_copy_in_float64() -> None:
-    model = transalg.DTransformer(small(DHyper), dtype=torch.float32)
+    model = transalg.DTransformer(small(DHyper), dtype=torch.float64)
     theta = model.theta()
     assert theta.W_e.dtype == torch.float64 and model.theta(torch.float32).W_e.dtype == torch.float32
     before = model.W_e.clone()

@@ -21,7 +21,7 @@ def named(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else ",".join(f"{name}={one}" for name, one in value.items()) or "paper"
 
 
-@pytest.fixture(params=[0, 8192], ids=["buckets of one length", "padded buckets"], autouse=True)
+@pytest.fixture(params=[0, 8192], ids=["exact", "padded"], autouse=True)
 def buckets(request: pytest.FixtureRequest) -> Iterator[None]:
     """Attention on a ragged batch goes one of two ways."""
     before, rows.CALL = rows.CALL, request.param

@@ -21,7 +21,7 @@ IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
         (IDS[:, :0], None, r"ids: expected .*got the shape \(2, 0\)"),
         (IDS.double(), None, r"ids: expected token IDs, whole numbers, got torch.float64"),
         (IDS > 2, None, r"ids: expected token IDs, whole numbers, got torch.bool"),
-        (IDS + 18, None, r"ids: expected IDs from 0 to N_V−1 with N_V = 23, got 24"),
+        (IDS + 17, None, r"ids: expected IDs from 0 to N_V−1 with N_V = 23, got 23"),
         (IDS - 2, None, r"ids: expected IDs from 0 to N_V−1 with N_V = 23, got -1"),
         (IDS.repeat(1, 3), None, r"ids: expected at most ℓ_max = 7 tokens a row, got ℓ = 9"),
         (IDS, [3], r"lengths: expected a length for each of the 2 rows, got 1 of them"),
