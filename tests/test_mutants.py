@@ -153,7 +153,7 @@ FORMAL = [
     Mutant("ECTraining", "-p(theta)[c_n].log()", "-p(theta)[c_n]", BERT + "test_classifier_training"),
     Mutant("ECInference", "argmax()", "argmin()", TRAINING + "test_classifier_learns_its_classes"),
     # Domains
-    Mutant("parameters", "type(theta) is not kind", "not isinstance(theta, kind)", DOMAINS + "test_refused"),
+    Mutant("parameters", "type(theta) is not kind", "not isinstance(theta, kind)", DOMAINS + "test_refused", "formal/domains.py"),
     Mutant("tokens", "ids >= theta.N_V", "ids > theta.N_V", DOMAINS + "test_refused"),
     Mutant("tokens", "len(ids) > (longest", "len(ids) >= (longest", GPT2 + "test_probabilities[11]"),
     Mutant("mask", "Mask.shape != shape", "Mask.numel() != shape[0] * shape[1]", DOMAINS + "test_refused"),

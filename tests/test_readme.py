@@ -14,12 +14,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_code_runs_and_gives_what_is_said() -> None:
-    _, first, second = re.findall(r"```python\n(.*?)```", README, re.S)
+    _, first, second, engine = re.findall(r"```python\n(.*?)```", README, re.S)
     torch.manual_seed(0)
     names: dict = {}
     exec(first + second, names)
     assert names["P"].shape == (11, 7)
     assert names["y"].tolist() == [1, 4, 1, 5, 10]
+    exec(engine, names)
+    assert names["logits"].shape == (2, 2, 300) and names["cache"].lengths == [2, 2]
+    assert all(ours.equal(same) for ours, same in zip(names["model"].parameters(), names["same"].parameters(), strict=True))
 
 
 def test_the_excerpt_is_the_source() -> None:
