@@ -49,6 +49,8 @@ TREE = [
     "model.bridge",
     "model.architectures",
     "model",
+    "training.memory",
+    "training.objectives",
     "training",
     "inference",
     "verify.batches",

@@ -194,7 +194,7 @@ class Encoder(Transformer):
             raise refuse("segments", f"a segment for every token, {tuple(ids.shape)}", tuple(segments.shape))
         return F.embedding(within("segments", where.pack(segments), self.hyper.segments, "N_S"), self.W_s)
 
-    def _head(self, X: Tensor) -> Tensor:
+    def head(self, X: Tensor) -> Tensor:
         """Lines 10 and 11."""
         X = self.layers[0].activation(F.linear(X, self.W_f, self.b_f))
         return norm(X, self.gamma, self.optional("beta"), self.hyper.eps)
@@ -213,7 +213,7 @@ class ETransformer(Encoder):
     def features(self, ids: Tensor, lengths: Lengths = None, segments: Tensor | None = None) -> tuple[Tensor, Rows]:
         """X of line 11, a row for each token of the batch, and which is which."""
         X, rows = self.encode(ids, lengths, segments)
-        return self._head(X), rows
+        return self.head(X), rows
 
 
 class Classifier(Encoder):
@@ -226,7 +226,7 @@ class Classifier(Encoder):
     def forward(self, ids: Tensor, lengths: Lengths = None, segments: Tensor | None = None) -> Tensor:
         """Logits, B × N_C."""
         X, rows = self.encode(ids, lengths, segments)
-        return F.linear(self._head(X[rows.firsts]), self.W_c, self.b_c)
+        return F.linear(self.head(X[rows.firsts]), self.W_c, self.b_c)
 
 
 class EDTransformer(Transformer):
