@@ -36,6 +36,8 @@ TREE = [
     "hyper",
     "shapes",
     "cost",
+    "tokenization.tokenizer",
+    "tokenization.vocabulary",
     "tokenization",
     "data",
     "model.rows",

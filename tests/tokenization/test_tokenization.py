@@ -1,0 +1,175 @@
+"""§4: characters, words, byte-level BPE: lossless where said, special tokens last, read by others unchanged."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import SHARED
+from transalg.tokenization import KINDS, Tokenizer, train
+from transalg.tokenization.vocabulary import from_files
+
+transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
+EXAMPLE = "My grandma makes the best apple pie."
+PROSE = ["the cat sat on the mat.", "the dog, the cat; and the bird!", "naïve café – 猫が好き 👩‍🚀\n\n  twice\ttabbed"]
+
+
+def fast(tokenizer: Tokenizer, folder) -> "transformers.PreTrainedTokenizerFast":
+    tokenizer.save(folder / "tokenizer.json")
+    return transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+
+
+def test_the_example_of_section_4() -> None:
+    """36 characters; 8 words, the full stop being one (erratum 14)."""
+    characters, words = train("char", [EXAMPLE]), train("word", [EXAMPLE])
+    assert len(characters.encode(EXAMPLE, ends=False)) == 36
+    assert [words.token(one) for one in words.encode(EXAMPLE, ends=False)] == ["My", "grandma", "makes", "the", "best", "apple", "pie", "."]
+    assert words.decode(words.encode(EXAMPLE)) == EXAMPLE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_tokens_are_the_last_three_and_text_lies_between_them(kind: str) -> None:
+    tokenizer = train(kind, PROSE, 300)
+    x = tokenizer.encode("the cat")
+    assert (x[0], x[-1]) == (tokenizer.bos_token, tokenizer.eos_token) == (tokenizer.N_V - 2, tokenizer.N_V - 1)
+    assert [tokenizer.token(one) for one in range(tokenizer.N_V - 3, tokenizer.N_V)] == ["<mask>", "<bos>", "<eos>"]
+    assert all(one < tokenizer.N_V - 3 for one in x[1:-1]) and tokenizer.encode("the cat", ends=False) == x[1:-1]
+    assert tokenizer.decode(x) == "the cat" and tokenizer.kind == kind
+
+
+@given(st.text(min_size=1))
+def test_characters_are_lossless_on_their_own_text(text: str) -> None:
+    tokenizer = train("char", [text])
+    x = tokenizer.encode(text)
+    assert len(x) == len(text) + 2 and tokenizer.decode(x) == text
+    assert len(set(text)) + 3 == tokenizer.N_V
+
+
+BPE = train("bpe", PROSE * 3, 320)
+
+
+@given(st.text())
+def test_bpe_is_lossless_on_any_text(text: str) -> None:
+    assert BPE.decode(BPE.encode(text)) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["a <mask> b", "<bos>", "<eos><eos>", "<unk>"])
+def test_what_looks_like_a_special_token_is_text(kind: str, text: str) -> None:
+    tokenizer = train(kind, [*PROSE, "a b < > mask bos eos unk <> <unk>"], 320)
+    x = tokenizer.encode(text)
+    assert all(one < tokenizer.mask_token for one in x[1:-1])
+    if kind != "word":
+        assert tokenizer.decode(x) == text
+    asked = tokenizer.encode(text, special=True)
+    assert (tokenizer.mask_token in asked) == ("<mask>" in text)
+    assert tokenizer.encode(text) == x  # asking leaves no trace
+
+
+def test_what_is_not_in_the_vocabulary() -> None:
+    """Characters are left out, words become <unk>, bytes are all there; unknown() tells."""
+    characters, words = train("char", ["abc"]), train("word", ["a b c"])
+    assert characters.decode(characters.encode("a-b?c-")) == "abc" and characters.unknown("a-b?c-") == ["-", "?"]
+    assert [words.token(one) for one in words.encode("a xyz c", ends=False)] == ["a", "<unk>", "c"] and words.unknown("a xyz c") == ["xyz"]
+    assert characters.encode("?") == [characters.bos_token, characters.eos_token]
+    assert BPE.unknown("ж☃") == []
+    for tokenizer in (characters, words, BPE):
+        assert tokenizer.encode("") == [tokenizer.bos_token, tokenizer.eos_token] and tokenizer.decode([]) == ""
+
+
+def test_sizes() -> None:
+    assert train("bpe", PROSE * 9, 300).N_V == 300
+    assert train("word", ["a a a b b c d"], 6).encode("a b c", ends=False) == [0, 1, 2]  # a, b, <unk>, mask, bos, eos
+    assert train("char", ["aaabbc"], 5).unknown("abc") == ["c"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hugging_face_reads_it_unchanged(kind: str, tmp_path) -> None:
+    tokenizer = train(kind, PROSE, 300)
+    theirs = fast(tokenizer, tmp_path)
+    for text in (*PROSE, EXAMPLE):
+        assert theirs(text)["input_ids"] == tokenizer.encode(text)
+        assert theirs.decode(tokenizer.encode(text), skip_special_tokens=True) == tokenizer.decode(tokenizer.encode(text))
+    again = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert again.encode_many(PROSE) == tokenizer.encode_many(PROSE) and again.kind == kind
+
+
+def test_gpt2_s_own_vocabulary_gives_gpt2_s_ids(tmp_path) -> None:
+    if not (SHARED / "data/tok/encoder.json").exists():
+        pytest.skip("GPT-2's vocabulary is not beside this checkout, in ../shared/data/tok")
+    ours = from_files(SHARED / "data/tok/encoder.json", SHARED / "data/tok/vocab.bpe")
+    theirs = transformers.GPT2Tokenizer(vocab=str(SHARED / "data/tok/encoder.json"), merges=str(SHARED / "data/tok/vocab.bpe"))
+    samples = [
+        *PROSE,
+        EXAMPLE,
+        "  leading",
+        "trailing  ",
+        "tabs\t\tand\r\nlines\n",
+        "I'll we've don't",
+        "1234 5,678.90",
+        "\x00\x7f",
+        "ﬁ ﷺ 👩‍🚀",
+    ]
+    for text in samples:
+        assert ours.encode(text, ends=False) == theirs(text)["input_ids"], text
+        assert ours.decode(ours.encode(text)) == text
+    assert ours.N_V == 50257 + 3
+
+
+@given(st.text())
+def test_gpt2_s_vocabulary_on_any_text(text: str) -> None:
+    if not (SHARED / "data/tok/encoder.json").exists():
+        pytest.skip("GPT-2's vocabulary is not beside this checkout, in ../shared/data/tok")
+    ours, theirs = _gpt2()
+    assert ours.encode(text, ends=False) == theirs.encode(text).ids and ours.decode(ours.encode(text)) == text
+
+
+_PAIR: list = []
+
+
+def _gpt2() -> tuple:
+    if not _PAIR:
+        files = SHARED / "data/tok/encoder.json", SHARED / "data/tok/vocab.bpe"
+        peer = transformers.GPT2Tokenizer(vocab=str(files[0]), merges=str(files[1]))
+        _PAIR.extend((from_files(*files), peer.backend_tokenizer))
+    return _PAIR[0], _PAIR[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", r"tokenizer.json: not a tokenizer.json"),
+        ("{}", r"tokenizer.json: not a tokenizer.json"),
+        (None, r"tokenizer.json: cannot be read: No such file or directory"),
+    ],
+)
+def test_files_that_are_not(tmp_path, content: str | None, message: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.load(path)
+
+
+def test_a_tokenizer_of_others_without_our_special_tokens(tmp_path) -> None:
+    data = json.loads(BPE.core.to_str())
+    data["added_tokens"] = []
+    data["post_processor"] = None
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data))
+    with pytest.raises(ValueError, match=r"tokenizer.json: tokenizer: expected <mask>, <bos>, <eos> as its last three tokens"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "size", "message"),
+    [
+        ("sentence", ["a"], None, r"tokenizer: expected char, word, bpe, got 'sentence'"),
+        ("bpe", ["a"], 100, r"vocab_size: expected at least 259 for bpe, .*got 100"),
+        ("char", [], None, r"tokenizer: expected some text to train on, got none"),
+        ("word", ["  "], None, r"tokenizer: expected some words to train on, got none"),
+    ],
+)
+def test_training_that_cannot_be(kind: str, texts: list[str], size: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(kind, texts, size)
