@@ -53,6 +53,8 @@ TREE = [
     "model",
     "training.memory",
     "training.objectives",
+    "training.optimisers",
+    "training.schedules",
     "training",
     "inference",
     "verify.batches",

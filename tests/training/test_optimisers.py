@@ -1,0 +1,147 @@
+"""Every parameter has one optimiser; Muon is what it says, and torch's own up to that one's bfloat16; schedules go where they should."""
+
+import copy
+from itertools import pairwise
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tests.strategies import rng
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.training.objectives import D_loss
+from transalg.training.optimisers import KINDS, Muon, hidden_matrices, optimisers, orthogonalised
+from transalg.training.schedules import share
+from transalg.verify.cases import MODELS, small
+
+
+@pytest.mark.parametrize("hyper", [DHyper, EHyper, ClassifierHyper, EDHyper])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_has_one_optimiser(hyper: type, kind: str) -> None:
+    model = MODELS[hyper](small(hyper))
+    owned = [id(p) for optimiser in optimisers(model, kind, 0.1) for group in optimiser.param_groups for p in group["params"]]
+    assert sorted(owned) == sorted(id(p) for p in model.parameters())
+
+
+def test_hidden_matrices_are_those_of_the_layers() -> None:
+    found = hidden_matrices(MODELS[EDHyper](small(EDHyper)))
+    assert {name.rpartition(".")[2] for name in found} == {"W_qkv", "W_q", "W_kv", "W_o", "W_mlp1", "W_mlp2", "W_mlp3", "W_mlp4"}
+    assert found["dec.0.W_ed.W_kv"][1] == (6, 10) and found["enc.0.W.W_qkv"][1] == (6, 6, 10) and found["enc.0.W.W_o"][1] == (10,)
+    assert all(sum(rows) == len(parameter) for parameter, rows in found.values())
+
+
+def test_what_decays() -> None:
+    model = MODELS[DHyper](small(DHyper))
+    (adamw,) = optimisers(model, "adamw", 0.1, weight_decay=0.3)
+    names = {id(parameter): name.rpartition(".")[2] for name, parameter in model.named_parameters()}
+    decayed, kept = ({names[id(p)] for p in group["params"]} for group in adamw.param_groups)
+    assert [group["weight_decay"] for group in adamw.param_groups] == [0.3, 0.0]
+    assert decayed == {"W_qkv", "W_o", "W_mlp1", "W_mlp2", "W_u"}
+    assert kept == {"W_e", "W_p", "b_qkv", "b_o", "b_mlp1", "b_mlp2", "gamma1", "beta1", "gamma2", "beta2", "gamma", "beta"}
+
+
+@pytest.mark.parametrize(("n", "m"), [(7, 7), (5, 13), (13, 5), (1, 3)])
+def test_singular_values_come_near_1_and_vectors_stay(n: int, m: int) -> None:
+    G = torch.randn(3, n, m, generator=rng(n), dtype=torch.float64)
+    X = orthogonalised(G, steps=5)
+    U, S, Vh = torch.linalg.svd(G, full_matrices=False)
+    inner = U.mT @ X @ Vh.mT
+    values = inner.diagonal(dim1=1, dim2=2)
+    assert_close(inner, torch.diag_embed(values), rtol=0, atol=1e-10)
+    strong = 0.05 * S.flatten(1).norm(dim=1, keepdim=True) < S  # five steps do not lift the very smallest
+    assert ((values > 0.6) & (values < 1.3))[strong].all()
+
+
+def test_muon_is_torch_s_but_for_its_precision() -> None:
+    """Two matrices, three steps. torch's runs Newton–Schulz in bfloat16, so the two agree to its two or three digits."""
+    start = [torch.randn(n, m, generator=rng(n)) for n, m in ((17, 31), (31, 17))]
+    ours, theirs = ([torch.nn.Parameter(W.clone()) for W in start] for _ in range(2))
+    muon = Muon([(W, (len(W),)) for W in ours], lr=0.1, weight_decay=0.2, momentum=0.9)
+    torchs = torch.optim.Muon(theirs, lr=0.1, weight_decay=0.2, momentum=0.9, nesterov=True, adjust_lr_fn="match_rms_adamw")
+    for i in range(3):
+        for W, V in zip(ours, theirs, strict=True):
+            gradient = torch.randn(W.shape, generator=rng(100 + i))
+            W.grad, V.grad = gradient.clone(), gradient.clone()
+        muon.step()
+        torchs.step()
+    for W, V, before in zip(ours, theirs, start, strict=True):
+        moved = (V - before).norm()
+        # Nesterov's mean in torch is (1 − μ)G + μM with M a running mean, which has the same direction
+        assert (W - V).norm() < 0.05 * moved
+
+
+def test_fused_matrices_are_orthogonalised_apart() -> None:
+    W = torch.nn.Parameter(torch.zeros(8, 5))
+    W.grad = torch.randn(8, 5, generator=rng(0))
+    apart = [torch.nn.Parameter(torch.zeros(rows, 5)) for rows in (3, 5)]
+    for part, gradient in zip(apart, W.grad.split((3, 5)), strict=True):
+        part.grad = gradient.clone()
+    Muon([(W, (3, 5))], lr=0.1).step()
+    for part in apart:
+        Muon([(part, (len(part),))], lr=0.1).step()
+    assert_close(W.detach(), torch.cat([part.detach() for part in apart]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_lowers_the_loss(kind: str) -> None:
+    model = MODELS[DHyper](small(DHyper), generator=rng(0))
+    x = torch.randint(20, (8, 7), generator=rng(1))
+    both = optimisers(model, kind, {"muon": 0.02, "adamw": 0.02, "sgd": 0.3}[kind])
+    losses = []
+    for _ in range(30):
+        loss = D_loss(model, x)
+        losses.append(float(loss.detach()))
+        loss.backward()
+        for optimiser in both:
+            optimiser.step()
+            optimiser.zero_grad()
+    assert losses[-1] < 0.6 * losses[0]
+
+
+def test_a_state_resumes_bit_for_bit() -> None:
+    def run(model, both, steps: int) -> None:
+        for i in range(steps):
+            D_loss(model, torch.randint(20, (4, 7), generator=rng(i))).backward()
+            for optimiser in both:
+                optimiser.step()
+                optimiser.zero_grad()
+
+    whole = MODELS[DHyper](small(DHyper), generator=rng(0))
+    both = optimisers(whole, "muon", 0.02)
+    run(whole, both, 2)
+    again = MODELS[DHyper](small(DHyper), generator=rng(5))
+    again.load_state_dict(whole.state_dict())
+    resumed = optimisers(again, "muon", 0.02)
+    for optimiser, saved in zip(resumed, both, strict=True):
+        optimiser.load_state_dict(copy.deepcopy(saved.state_dict()))
+    run(whole, both, 3)
+    run(again, resumed, 3)
+    assert all(a.equal(b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
+
+
+def test_an_unknown_optimiser() -> None:
+    with pytest.raises(ValueError, match=r"optimizer: expected muon, adamw, sgd, got 'lion'"):
+        optimisers(MODELS[DHyper](small(DHyper)), "lion", 0.1)
+
+
+# Schedules -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "constant", "trapezoid"])
+def test_a_schedule_warms_up_and_ends_where_it_should(schedule: str) -> None:
+    rates = [share(step, 100, schedule=schedule, warmup=10, final=0.1) for step in range(100)]
+    assert rates[:10] == pytest.approx([(step + 1) / 11 for step in range(10)])
+    assert max(rates) == rates[10] == 1 and rates[-1] == pytest.approx(1 if schedule == "constant" else 0.1)
+    assert all(later <= earlier for earlier, later in pairwise(rates[10:]))
+    middle = {"cosine": 0.55, "linear": 0.55, "constant": 1.0, "trapezoid": 1.0}[schedule]
+    assert rates[54] == pytest.approx(middle, abs=0.02)
+    assert share(200, 100, schedule=schedule, warmup=10) == rates[-1]  # past the end it stays
+
+
+def test_a_cosine_is_one() -> None:
+    assert share(25, 101, final=0.0) == pytest.approx((1 + 2**-0.5) / 2)
+
+
+def test_an_unknown_schedule() -> None:
+    with pytest.raises(ValueError, match=r"schedule: expected cosine, linear, constant, trapezoid, got 'step'"):
+        share(0, 1, schedule="step")

@@ -1,0 +1,112 @@
+"""Optimisers: SGD, AdamW, and Muon for the hidden matrices with AdamW for the rest; what each parameter is, its name says."""
+
+from collections.abc import Callable, Iterable
+from math import sqrt
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from transalg.model.architectures import Transformer
+
+Kind = Literal["muon", "adamw", "sgd"]
+KINDS: tuple[Kind, ...] = ("muon", "adamw", "sgd")
+
+
+def optimisers(
+    model: Transformer, kind: Kind, eta: float, *, weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.95
+) -> list[torch.optim.Optimizer]:
+    """The optimisers that together train all of a model. Matrices decay; embeddings, norms, biases do not."""
+    if kind not in KINDS:
+        raise ValueError(f"optimizer: expected {', '.join(KINDS)}, got {kind!r}")
+    if kind == "sgd":
+        return [torch.optim.SGD(model.parameters(), lr=eta)]
+    named = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    hidden = hidden_matrices(model) if kind == "muon" else {}
+    rest = {name: parameter for name, parameter in named.items() if name not in hidden}
+    decayed = [parameter for name, parameter in rest.items() if _decays(name)]
+    kept = [parameter for name, parameter in rest.items() if not _decays(name)]
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
+    adamw = torch.optim.AdamW([group for group in groups if group["params"]], lr=eta, betas=(beta1, beta2), fused=_fused(named.values()))
+    return [Muon(hidden.values(), lr=eta, weight_decay=weight_decay), adamw] if hidden else [adamw]
+
+
+def hidden_matrices(model: Transformer) -> dict[str, tuple[nn.Parameter, tuple[int, ...]]]:
+    """The matrices between the residual stream and itself, by name, and the rows of the matrices that each of them is made of."""
+    H, d_attn, d_mid = model.hyper.heads
+    rows = {"q": H * d_attn, "k": H * d_attn, "v": H * d_mid}
+    found = {}
+    for name, parameter in model.named_parameters():
+        stack, _, symbol = name.rpartition(".")
+        if stack and symbol.startswith("W_") and parameter.requires_grad:
+            of = symbol.removeprefix("W_")
+            found[name] = parameter, tuple(rows[one] for one in of) if of in ("qkv", "kv") else (len(parameter),)
+    return found
+
+
+def _decays(name: str) -> bool:
+    symbol = name.rpartition(".")[2]
+    return symbol.startswith("W_") and symbol not in ("W_e", "W_p", "W_s")
+
+
+def _fused(parameters: Iterable[Tensor]) -> bool:
+    """Torch's fused AdamW has kernels for these devices."""
+    return all(parameter.device.type in ("cpu", "cuda") for parameter in parameters)
+
+
+class Muon(torch.optim.Optimizer):
+    """M ← μM + G; W ← (1 − ηλ) W − η · 0.2 √max(n, m) · UVᵀ, where USVᵀ is the decomposition of G + μM (Jordan et al. 2024).
+
+    UVᵀ by five Newton–Schulz steps, which bring every singular value near 1. Matrices of one shape are one batch of products, in
+    float32 or the parameters' own precision if that is higher: on CPUs bfloat16 products are many times slower. The factor makes an
+    update as large as AdamW's, so that one learning rate serves both (Liu et al. 2025).
+    """
+
+    def __init__(
+        self, matrices: Iterable[tuple[nn.Parameter, tuple[int, ...]]], lr: float, weight_decay: float = 0.0, momentum: float = 0.95
+    ) -> None:
+        given = list(matrices)
+        self.parts = [rows for _, rows in given]
+        super().__init__([parameter for parameter, _ in given], {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        parts = iter(self.parts)
+        for group in self.param_groups:
+            eta, mu = group["lr"], group["momentum"]
+            batches: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}
+            for parameter in group["params"]:
+                rows = next(parts)
+                if parameter.grad is None:
+                    continue
+                state: dict[str, Any] = self.state[parameter]
+                if not state:
+                    state["momentum"] = torch.zeros_like(parameter)
+                M = state["momentum"].mul_(mu).add_(parameter.grad)
+                update = parameter.grad.add(M, alpha=mu)
+                parameter.mul_(1 - eta * group["weight_decay"])
+                for W, G in zip(torch.split(parameter, list(rows)), torch.split(update, list(rows)), strict=True):
+                    batches.setdefault((len(W), W.shape[1]), []).append((W, G))
+            for (n, m), pairs in batches.items():
+                directions = orthogonalised(torch.stack([G for _, G in pairs]))
+                for (W, _), direction in zip(pairs, directions, strict=True):
+                    W.add_(direction, alpha=-eta * 0.2 * sqrt(max(n, m)))
+        return loss
+
+
+def orthogonalised(G: Tensor, steps: int = 5) -> Tensor:
+    """About UVᵀ for each matrix USVᵀ of a batch: X ← aX + (bA + cA²)X with A = XXᵀ, the singular values pulled towards 1."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    precise = torch.promote_types(G.dtype, torch.float32)
+    X = G.to(precise)
+    tall = X.shape[1] > X.shape[2]
+    X = X.mT if tall else X
+    X = X / X.flatten(1).norm(dim=1).clamp(min=1e-7)[:, None, None]
+    for _ in range(steps):
+        A = X @ X.mT
+        X = torch.baddbmm(X, torch.baddbmm(A, A, A, beta=b, alpha=c), X, beta=a)
+    return (X.mT if tall else X).to(G.dtype)
