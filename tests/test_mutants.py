@@ -250,8 +250,8 @@ ENGINE = [
     Mutant("_run", "smoothing - 1)", "-1)", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
     Mutant("_run", "beta=float(start > 0)", "beta=0.0", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
     Mutant("_run", " - smoothing / N_V * total", "", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
-    Mutant("_run", "most - P.gather(1, at).log()", "of_target - P.gather(1, target).log()", LOSS + "test_a_target_of_probability_0_has_a_finite_loss", "model/loss.py"),
-    Mutant("_run", "-(-len(X) * N_V // LOGITS)", "1", LOSS + "test_no_more_logits_are_held_than_said", "model/loss.py"),
+    Mutant("_run", "most.to(precise) - P.gather(1, at).to(precise).log()", "of_target - P.gather(1, target).log()", LOSS + "test_a_target_of_probability_0_has_a_finite_loss", "model/loss.py"),
+    Mutant("_run", "max(1, -(-len(X) * N_V // LOGITS))", "1", LOSS + "test_no_more_logits_are_held_than_said", "model/loss.py"),
     Mutant("_LogLoss", "gradient.mul_(scale)", "gradient", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
     # The bridge, hyperparameters, costs
     Mutant("_together", "for one in of])", "for one in reversed(of)])", "model/test_bridge.py::test_there_and_back", "model/bridge.py"),

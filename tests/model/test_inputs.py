@@ -96,6 +96,18 @@ def test_the_cache() -> None:
         D.cache(0)
 
 
+def test_a_cache_of_another_model() -> None:
+    with pytest.raises(ValueError, match=r"cache: expected one that this model made, by its method `cache`, got NoneType"):
+        D.decode(IDS, None)
+    deeper = DTransformer(small(DHyper, L=3))
+    with pytest.raises(ValueError, match=r"cache: expected one that this model made, .*got another"):
+        D.decode(IDS, deeper.cache(2))
+    with pytest.raises(ValueError, match=r"cache: expected one that this model made, .*got another"):
+        ED.decode(IDS, DTransformer(small(DHyper, L=1)).cache(2))
+    with pytest.raises(ValueError, match=r"cache: expected torch.float32 on cpu, as the model is, got torch.float64 on cpu"):
+        D.decode(IDS, DTransformer(small(DHyper), dtype=torch.float64).cache(2))
+
+
 def test_what_a_model_is_made_of() -> None:
     with pytest.raises(ValueError, match=r"hyper: expected a DHyper for a DTransformer, got EHyper"):
         DTransformer(small(EHyper))

@@ -55,6 +55,37 @@ def test_no_more_logits_are_held_than_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert 0 < largest <= 4 * N_V
 
 
+def test_what_is_frozen_gets_no_gradient() -> None:
+    X, W_u = normal(0, T, D).requires_grad_(), normal(1, N_V, D).requires_grad_()
+    whole = torch.autograd.grad(log_loss(X, W_u, TARGETS), [X, W_u])
+    assert_close(torch.autograd.grad(log_loss(X, W_u.detach(), TARGETS), X)[0], whole[0])
+    assert_close(torch.autograd.grad(log_loss(X.detach(), W_u, TARGETS), W_u)[0], whole[1])
+
+
+def test_no_tokens_are_a_loss_of_0() -> None:
+    X, W_u = torch.zeros(0, D, requires_grad=True), torch.ones(N_V, D, requires_grad=True)
+    value = log_loss(X, W_u, TARGETS[:0])
+    value.backward()
+    assert value == 0 and (W_u.grad == 0).all()
+
+
+def test_bfloat16_adds_up_in_float32() -> None:
+    """5000 losses of 1 or so: bfloat16 would stop counting at 256."""
+    X, W_u = torch.zeros(5000, D, dtype=torch.bfloat16, requires_grad=True), torch.zeros(N_V, D, dtype=torch.bfloat16)
+    value = log_loss(X, W_u, torch.zeros(5000, dtype=torch.long))
+    value.backward()
+    assert value.dtype == torch.float32 and X.grad.dtype == torch.bfloat16
+    assert_close(value.detach(), 5000 * torch.tensor(float(N_V)).log(), rtol=0.01, atol=0)
+
+
+def test_targets_that_are_not() -> None:
+    X, W_u = normal(0, T, D), normal(1, N_V, D)
+    with pytest.raises(ValueError, match=r"targets: expected IDs from 0 to N_V−1 with N_V = 23, got 23"):
+        log_loss(X, W_u, TARGETS + (23 - TARGETS.max()))
+    with pytest.raises(ValueError, match=r"targets: expected a token for each row of X, \(37, 5\), got the shape \(36,\)"):
+        log_loss(X, W_u, TARGETS[1:])
+
+
 def test_a_second_backward_is_refused() -> None:
     X = normal(0, T, D).requires_grad_()
     value = log_loss(X, normal(1, N_V, D), TARGETS)

@@ -147,7 +147,7 @@ class DTransformer(Transformer):
     @torch.no_grad()
     def decode(self, ids: Tensor, cache: Cache, lengths: Lengths = None) -> Tensor:
         """Append the tokens to the cache's rows; logits, B × width × N_V, of what follows each. A row's length may be 0: nothing new."""
-        X, step, there = _begin(self, ids, cache, lengths)
+        X, step, there = _begin(self, self.hyper.L, ids, cache, lengths)
         for l, layer in enumerate(self.layers):
             X = layer.decode(X, cache, l, step)
         cache.advance(step)
@@ -292,7 +292,7 @@ class EDTransformer(Transformer):
     @torch.no_grad()
     def decode(self, x: Tensor, cache: Cache, lengths: Lengths = None) -> Tensor:
         """Append tokens to the cache's rows of x; logits, B × width × N_V, of what follows each. A row's length may be 0."""
-        X, step, there = _begin(self, x, cache, lengths)
+        X, step, there = _begin(self, self.hyper.L_dec, x, cache, lengths)
         for l, layer in enumerate(self.dec):
             X = layer.decode(X, cache, l, step)
         cache.advance(step)
@@ -310,8 +310,16 @@ def _new_cache(model: Transformer, layers: int, batch: int, ell: int | None) -> 
     return Cache(keys, values, [0] * batch)
 
 
-def _begin(model: Transformer, ids: Tensor, cache: Cache, lengths: Lengths) -> tuple[Tensor, Step, Tensor | None]:
+def _begin(model: Transformer, layers: int, ids: Tensor, cache: Cache, lengths: Lengths) -> tuple[Tensor, Step, Tensor | None]:
     """The embedded new tokens, B·width rows; where they go; and which of them are there, None if all are."""
+    if not isinstance(cache, Cache) or len(cache.keys) != layers or bool(cache.cross) != isinstance(model, EDTransformer):
+        raise refuse(
+            "cache", "one that this model made, by its method `cache`", "another" if isinstance(cache, Cache) else type(cache).__name__
+        )
+    if (cache.keys[0].dtype, cache.keys[0].device) != (model.W_e.dtype, model.W_e.device):
+        raise refuse(
+            "cache", f"{model.W_e.dtype} on {model.W_e.device}, as the model is", f"{cache.keys[0].dtype} on {cache.keys[0].device}"
+        )
     ids = token_ids("ids", ids, model.hyper.ell_max)
     counts = row_lengths("lengths", lengths, tuple(ids.shape), least=0)
     step = cache.step(tuple(ids.shape), counts)

@@ -6,16 +6,21 @@ import torch
 from torch import Tensor
 
 from transalg.cost import LOGITS
+from transalg.formal.domains import refuse
+from transalg.model.inputs import within
 
 
 def log_loss(
     X: Tensor, W_u: Tensor, targets: Tensor, b_u: Tensor | None = None, *, label_smoothing: float = 0.0, weight: float = 1.0
 ) -> Tensor:
-    """−weight · Σ_t log softmax(W_u X[t] + b_u)[targets[t]], X a row for each token.
+    """−weight · Σ_t log softmax(W_u X[t] + b_u)[targets[t]], X a row for each token; in float32 at least.
 
     With label smoothing s, a target is 1 − s of the token and s of the uniform distribution. Where gradients are wanted they are computed
     on the way, while a chunk's logits are there, so that those are made once and at most LOGITS of them are ever held.
     """
+    if X.ndim != 2 or targets.shape != X.shape[:1]:
+        raise refuse("targets", f"a token for each row of X, {tuple(X.shape)}", f"the shape {tuple(targets.shape)}")
+    within("targets", targets, len(W_u))
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (X, W_u, b_u)):
         loss: Tensor = _LogLoss.apply(X, W_u, b_u, targets, label_smoothing, weight)  # type: ignore[no-untyped-call]
         return loss
@@ -25,7 +30,12 @@ def log_loss(
 class _LogLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, X: Tensor, W_u: Tensor, b_u: Tensor | None, targets: Tensor, smoothing: float, weight: float) -> Tensor:
-        ctx.gradients = torch.empty_like(X), torch.empty_like(W_u), None if b_u is None else torch.zeros_like(b_u)
+        of_X, of_W, of_b = ctx.needs_input_grad[:3]
+        ctx.gradients = (
+            torch.empty_like(X) if of_X else None,
+            torch.zeros_like(W_u) if of_W and not len(X) else torch.empty_like(W_u) if of_W else None,
+            torch.zeros_like(b_u) if of_b and b_u is not None else None,
+        )
         return _run(X, W_u, b_u, targets, smoothing, weight, ctx.gradients)
 
     @staticmethod
@@ -46,33 +56,38 @@ def _run(
     targets: Tensor,
     smoothing: float,
     weight: float,
-    gradients: tuple[Tensor, Tensor, Tensor | None] | None,
+    gradients: tuple[Tensor | None, Tensor | None, Tensor | None] | None,
 ) -> Tensor:
     """The loss; and its gradients by X, W_u and b_u, written where given."""
     N_V = len(W_u)
-    chunks = -(-len(X) * N_V // LOGITS)
-    size = -(-len(X) // chunks)
+    chunks = max(1, -(-len(X) * N_V // LOGITS))
+    size = max(1, -(-len(X) // chunks))
     room = X.new_empty(size, N_V)
-    loss = X.new_zeros(())
+    precise = torch.promote_types(X.dtype, torch.float32)
+    loss = X.new_zeros((), dtype=precise)
     for start in range(0, len(X), size):
         x, target = X[start : start + size], targets[start : start + size, None]
         logits = torch.mm(x, W_u.T, out=room[: len(x)])
         if b_u is not None:
             logits += b_u
         most, at = logits.max(dim=1, keepdim=True)
-        of_target = logits.gather(1, target)
-        total = logits.sum() if smoothing else 0.0
+        of_target = logits.gather(1, target).to(precise)
+        total = logits.sum(dtype=precise) if smoothing else 0.0
         P = torch.softmax(logits, dim=1, out=logits)
-        log_sum = most - P.gather(1, at).log()  # of the exponentials of the logits; P at its largest does not underflow
+        log_sum = (
+            most.to(precise) - P.gather(1, at).to(precise).log()
+        )  # of the exponentials of the logits; P at its largest does not underflow
         loss += log_sum.sum() - (1 - smoothing) * of_target.sum() - smoothing / N_V * total
         if gradients is not None:
             dX, dW, db = gradients
             error = P.sub_(smoothing / N_V) if smoothing else P  # ∂loss/∂logits = P − target
             error.scatter_add_(1, target, error.new_full(target.shape, smoothing - 1))
-            torch.mm(error, W_u, out=dX[start : start + size])
-            torch.addmm(dW, error.T, weight * x, beta=float(start > 0), out=dW)  # the first chunk writes, the others add
+            if dX is not None:
+                torch.mm(error, W_u, out=dX[start : start + size])
+            if dW is not None:
+                torch.addmm(dW, error.T, weight * x, beta=float(start > 0), out=dW)  # the first chunk writes, the others add
             if db is not None:
                 db.add_(error.sum(dim=0), alpha=weight)
-    if gradients is not None:
+    if gradients is not None and gradients[0] is not None:
         gradients[0].mul_(weight)
     return loss * weight
