@@ -40,6 +40,7 @@ from transalg.formal.variants import (
     sinusoids,
     sparse,
 )
+from transalg.tokenization import train
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 MASK, BOS, EOS = 8, 9, 10
@@ -206,9 +207,19 @@ def test_13_loss_is_a_sum_of_logarithms() -> None:
 
 def test_14_words_of_the_example() -> None:
     text = "My grandma makes the best apple pie."
-    assert len(text) == 36
-    assert len(text.split()) == 7  # the paper's count, in which «pie.» is one element
-    assert re.findall(r"\w+|[^\w\s]", text) == ["My", "grandma", "makes", "the", "best", "apple", "pie", "."]
+    words = train("word", [text])
+    assert len(train("char", [text]).encode(text, ends=False)) == 36
+    assert [words.token(one) for one in words.encode(text, ends=False)] == [
+        "My",
+        "grandma",
+        "makes",
+        "the",
+        "best",
+        "apple",
+        "pie",
+        ".",
+    ]  # not 7
+    assert [words.token(one) for one in words.encode("the worst", ends=False)] == ["the", "<unk>"]
 
 
 def test_15_classification() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 class Algorithm:
     """List the algorithms of the paper, or print one with the paper's line numbers: transalg algorithm 10."""
 
-    which: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NUMBER|NAME", help_behavior_hint="")] = None
+    which: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NUMBER|NAME]", help_behavior_hint="")] = None
     """A number from 1 to 15, or a name."""
 
     def run(self) -> None:

@@ -17,7 +17,7 @@ from transalg.hyper import PRESETS, Preset, find
 class Presets:
     """List the published systems, or show one: its departures from the paper, its cost. transalg presets gpt2 --context 512 --batch 8."""
 
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = None
     """One of the names that `transalg presets` lists."""
     context: Annotated[int | None, tyro.conf.arg(metavar="TOKENS", help_behavior_hint="")] = None
     """Tokens in a row, for the costs; ℓ_max unless given."""
