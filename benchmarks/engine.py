@@ -3,8 +3,8 @@
     pip install -e ".[bench]"
     python -m benchmarks.engine              # all; or some of: training memory banded ragged
 
-Every figure is a ratio of two things measured in turn in one run. For training steps each contender has a process of its own, ours with
-`keep_memory`, as `transalg train` runs; the figure without it stands beside. Peers: GPT-2 of Hugging Face transformers with sdpa attention; GPT of
+Every figure is a ratio of two things measured in turn in one run. For training steps each contender has a process of its own, with
+`transalg.training.memory.keep_memory` for all, and without it for all. Peers: GPT-2 of Hugging Face transformers with sdpa attention; GPT of
 litgpt with biases, layer norms and no rotary positions. All train with torch's fused AdamW on random tokens, without dropout, and with the
 same GELU, but that Hugging Face's GPT-2 writes its tanh-GELU out.
 """
@@ -14,7 +14,6 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -82,14 +81,7 @@ def litgpt(L: int, d: int, H: int, N_V: int, B: int, ell: int, activation: str) 
     return training_step(model, lambda x, targets: F.cross_entropy(model(x).flatten(0, 1), targets), N_V, B, ell)
 
 
-def keeping(*shape: Any) -> Step:
-    from transalg.training.memory import keep_memory
-
-    keep_memory()
-    return ours(*shape)
-
-
-CONTENDERS = {"transalg": keeping, "transalg without keep_memory": ours, "Hugging Face": hugging_face, "litgpt": litgpt}
+CONTENDERS = {"transalg": ours, "Hugging Face": hugging_face, "litgpt": litgpt}
 
 
 def training(count: int) -> None:
@@ -98,19 +90,16 @@ def training(count: int) -> None:
         torch.manual_seed(0)
         B, ell = shape[4:6]
         many = max(1, 4096 // (B * ell) // (1 + shape[0] // 6))  # steps in a turn
-        workers = {who: Worker("-W", "ignore", "-m", "benchmarks.engine", "--work", who, name, str(many)) for who in CONTENDERS}
-        seconds = rounds(workers, count)
-        for worker in workers.values():
-            worker.end()
-        for own in ("transalg", "transalg without keep_memory"):
-            against = {who: ratio(seconds, own, who) for who in ("Hugging Face", "litgpt")}
-            speed = many * B * ell / statistics.median(seconds[own])
-            print(
-                f"  {name}, {own}: {min(against.values()):.2f} × the best;",
-                ", ".join(f"{one:.2f} × {who}" for who, one in against.items()),
-                f"({speed:,.0f} tokens/s)",
-                flush=True,
-            )
+        for kept in ("memory kept", "memory not kept"):
+            command = "-W", "ignore", "-m", "benchmarks.engine", "--work"
+            workers = {who: Worker(*command, who, name, str(many), kept) for who in CONTENDERS}
+            seconds = rounds(workers, count)
+            for worker in workers.values():
+                worker.end()
+            against = {who: ratio(seconds, "transalg", who) for who in seconds if who != "transalg"}
+            speed = many * B * ell / statistics.median(seconds["transalg"])
+            each = ", ".join(f"{one:.2f} × {who}" for who, one in against.items())
+            print(f"  {name}, {kept}: {min(against.values()):.2f} × the best; {each} ({speed:,.0f} tokens/s)", flush=True)
 
 
 def memory(_: int) -> None:
@@ -203,10 +192,14 @@ def main() -> None:
     parser.add_argument("which", nargs="*", choices=[*BENCHMARKS, []], help="all unless given")
     parser.add_argument("--rounds", type=int, default=7, help="how often each contender has its turn")
     parser.add_argument("--peak", choices=CONTENDERS, help=argparse.SUPPRESS)
-    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
-        who, shape, many = arguments.work
+        from transalg.training.memory import keep_memory
+
+        who, shape, many, kept = arguments.work
+        if kept == "memory kept":
+            keep_memory()
         step = CONTENDERS[who](*SHAPES[shape])
         work(lambda: [step() for _ in range(int(many))])
         return

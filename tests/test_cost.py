@@ -92,7 +92,15 @@ def kept(model: torch.nn.Module, *ids: torch.Tensor) -> int:
 
 @pytest.mark.parametrize(
     "departures",
-    [{}, {"norm": "RMSnorm"}, {"norm_first": False}, {"activation": "ReLU"}, {"dropout": 0.1}, {"positions": "relative"}],
+    [
+        {},
+        {"norm": "RMSnorm"},
+        {"norm_first": False},
+        {"activation": "ReLU"},
+        {"dropout": 0.1},
+        {"positions": "relative"},
+        {"attention_dropout": 0.1},
+    ],
     ids=str,
 )
 def test_activations_of_a_decoder(departures: dict) -> None:

@@ -18,7 +18,7 @@ def test_the_defaults_are_the_paper(kind: type) -> None:
     plain = kind(**SIZES, **KINDS[kind])
     assert plain.departures() == {}
     assert (plain.d_attn, plain.d_mid) == (2, 2)
-    assert plain.mask_token, plain.eos_token == (20, 22)
+    assert (plain.mask_token, plain.bos_token, plain.eos_token) == (20, 21, 22)
     with pytest.raises(FrozenInstanceError):
         plain.L = 3
 
@@ -44,10 +44,13 @@ def test_every_field_says_what_it_means(kind: type) -> None:
         (DHyper, {"L": 0}, r"L: expected a positive integer, got 0"),
         (DHyper, {"d_e": 6.0}, r"d_e: expected a positive integer, got 6.0"),
         (DHyper, {"N_V": True}, r"N_V: expected a positive integer, got True"),
+        (DHyper, {"N_V": 3}, r"N_V: expected at least 4, .*got 3"),
+        (DHyper, {"band": True}, r"band: expected a width of at least 1, or None, got True"),
+        (EHyper, {"segments": True}, r"segments: expected a whole number, 0 or more, got True"),
         (DHyper, {"norm": "batch_norm"}, r"norm: expected layer_norm or RMSnorm, got 'batch_norm'"),
         (DHyper, {"activation": "gelu"}, r"activation: expected ReLU or GELU or tanh_GELU, got 'gelu'"),
         (DHyper, {"positions": "rotary"}, r"positions: expected learned or .* or relative, got 'rotary'"),
-        (EHyper, {"positions": "relative"}, r"positions: expected learned or sinusoids or paper_sinusoids, got 'relative'"),
+        (EHyper, {"positions": "relative"}, r"positions: expected learned or .*sinusoids.*, got 'relative'"),
         (DHyper, {"positions": "sinusoids", "d_e": 9}, r"d_e: expected an even number, .*got 9"),
         (DHyper, {"positions": "relative", "d_r": 5}, r"d_r: expected an even number, .*got 5"),
         (DHyper, {"positions": "relative", "band": 3}, r"band: expected None with positions=relative, .*got 3"),
@@ -83,6 +86,12 @@ def test_a_preset_may_be_changed() -> None:
         preset("gpt5")
     with pytest.raises(ValueError, match=r"there is no preset 'gpt3': did you mean gpt3-small, gpt3-medium"):
         preset("gpt3")
+
+
+def test_what_was_derived_is_derived_anew() -> None:
+    assert preset("bert-base", d_e=64, H=4).d_f == 64
+    assert preset("gopher-44m", d_e=64, H=4).d_r == 64
+    assert preset("gopher-44m", positions="learned").d_r is None
 
 
 def test_d_attn_stays_where_it_was_given() -> None:

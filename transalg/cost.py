@@ -68,6 +68,8 @@ def activations(hyper: Hyper, ell: int) -> int:
     attention = H * (2 * d_attn + d_mid) + H * d_mid + H
     if hyper.positions == "relative":
         attention += H * ell + 3 * H * d_attn
+    if hyper.attention_dropout:  # no fused kernel on CPUs: the weights, which of them are dropped, and what is left
+        attention += 3 * H * ell
     mlp = hyper.d_mlp * (1 if hyper.activation == "ReLU" else 2)
     layer = attention + mlp + 2 * (norm + dropped)
     if isinstance(hyper, EDHyper):

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 Activation = Literal["ReLU", "GELU", "tanh_GELU"]
 Norm = Literal["layer_norm", "RMSnorm"]
-Positions = Literal["learned", "sinusoids", "paper_sinusoids"]
 
 
 def departure(default: Any, doc: str) -> Any:
@@ -63,8 +62,8 @@ class Hyper:
         for each in fields(self):
             value = getattr(self, each.name)
             if each.metadata.get("size") and not (value is None and each.default is None):
-                whole = isinstance(value, int) and not isinstance(value, bool)
-                self._require(each.name, whole and value >= 1, "a positive integer")
+                self._require(each.name, _whole(value) and value >= 1, "a positive integer")
+        self._require("N_V", self.N_V >= 4, "at least 4, for mask, bos and eos and a token beside them")
         for symbol in ("d_attn", "d_mid"):
             if getattr(self, symbol) is None:
                 self._require("H", self.d_e % self.H == 0, f"a divisor of d_e = {self.d_e}, since {symbol} is d_e / H unless given")
@@ -129,11 +128,16 @@ class Hyper:
         return str(next(each.metadata["doc"] for each in fields(cls) if each.name == name))
 
     def but(self: Own, **changes: Any) -> Own:
-        """The same with some fields changed; a changed d_e or H derives d_attn and d_mid anew where they were d_e / H."""
+        """The same with some fields changed; what was derived from d_e or H is derived anew."""
         if {"d_e", "H"} & changes.keys():
             for symbol in ("d_attn", "d_mid"):
                 if getattr(self, symbol) * self.H == self.d_e:
                     changes.setdefault(symbol, None)
+        for symbol in ("d_f", "d_r"):
+            if "d_e" in changes and getattr(self, symbol, None) == self.d_e:
+                changes.setdefault(symbol, None)
+        if changes.get("positions", "relative") != "relative" and getattr(self, "d_r", None) is not None:
+            changes.setdefault("d_r", None)
         unknown = changes.keys() - {each.name for each in fields(self)}
         if unknown:
             raise ValueError(f"{min(unknown)}: Algorithm {self.algorithm} has no such hyperparameter{_close(min(unknown), self)}")
@@ -161,7 +165,7 @@ class DHyper(Hyper):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require("band", self.band is None or (isinstance(self.band, int) and self.band >= 1), "a width of at least 1, or None")
+        self._require("band", self.band is None or (_whole(self.band) and self.band >= 1), "a width of at least 1, or None")
         if self.positions == "relative":
             self._require("band", self.band is None, "None with positions=relative, which needs every distance")
             if self.d_r is None:
@@ -199,7 +203,7 @@ class EHyper(Hyper):
         if self.d_f is None:
             object.__setattr__(self, "d_f", self.d_e)
         super().__post_init__()
-        self._require("segments", isinstance(self.segments, int) and self.segments >= 0, "a whole number, 0 or more")
+        self._require("segments", _whole(self.segments) and self.segments >= 0, "a whole number, 0 or more")
         self._require("embedding_norm", isinstance(self.embedding_norm, bool), "True or False")
         self._require("output_bias", isinstance(self.output_bias, bool), "True or False")
         self._require("p_mask", _real(self.p_mask) and 0 < self.p_mask < 1, "a number in (0, 1)")
@@ -235,6 +239,10 @@ class EDHyper(Hyper):
 
 def _real(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _close(name: str, hyper: Hyper) -> str:

@@ -89,6 +89,16 @@ def test_the_cache() -> None:
         cache.reorder([0, 2])
     with pytest.raises(ValueError, match=r"lengths: expected 0 to 3 tokens to keep in row 1, got 4"):
         cache.truncate([2, 4])
+    for wrong in ([1], [1.5, 1]):
+        with pytest.raises(ValueError, match=r"lengths: expected how many tokens to keep of each of the 2 rows"):
+            cache.truncate(wrong)
+    with pytest.raises(ValueError, match=r"rows: expected 2 of the cache's rows"):
+        cache.reorder(1)
+    for relative in ({}, {"positions": "relative", "d_r": 4}):
+        empty = DTransformer(small(DHyper, **relative))
+        assert (empty.decode(IDS, empty.cache(2), [0, 0]) == 0).all()
+    with pytest.raises(ValueError, match=r"ell: expected room for 1 to ℓ_max = 7 tokens a row, got 3.5"):
+        D.cache(2, ell=3.5)
     for ell in (0, 8):
         with pytest.raises(ValueError, match=rf"ell: expected room for 1 to ℓ_max = 7 tokens a row, got {ell}"):
             D.cache(2, ell=ell)

@@ -19,7 +19,7 @@ from torch.testing import assert_close
 import transalg
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.model import DTransformer, EDTransformer, log_loss
+from transalg.model import DTransformer, EDTransformer, log_loss, positions
 from transalg.verify.batches import draw
 from transalg.verify.cases import MODELS, small
 
@@ -145,7 +145,9 @@ def test_autocast() -> None:
     model = make(DHyper)
     ids = inputs(DHyper)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert_close(model(*ids).float(), model(*ids).float(), rtol=0, atol=0.3)
+        logits = model(*ids)
+    assert logits.dtype == torch.bfloat16 and not logits.float().equal(model(*ids))
+    assert_close(logits.float(), model(*ids), rtol=0, atol=0.3)
 
 
 def test_weights_start_as_hyper_says() -> None:
@@ -218,6 +220,11 @@ def test_fully_sharded(kind: type, process_group: None) -> None:
     for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
         if theirs.grad is not None:
             assert_close(ours.grad.full_tensor(), theirs.grad)
+    for part, value in plain.theta().named().items():
+        assert model.theta().named()[part].equal(value)
+    model.reset_parameters(rng(3))
+    plain.reset_parameters(rng(3))
+    assert all(ours.full_tensor().equal(theirs) for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True))
 
 
 # Dropout ---------------------------------------------------------------------------------------------------------------
@@ -235,6 +242,45 @@ def test_dropout_is_for_training_only(kind: type) -> None:
     one, other = model(*ids), model(*ids)
     torch.manual_seed(0)
     assert not one.equal(other) and model(*ids).equal(one)
+
+
+@pytest.mark.parametrize("departures", [{}, {"band": 3, "ell_max": 37}, {"positions": "relative", "d_r": 4}], ids=str)
+def test_attention_weights_are_dropped_in_every_kind_of_attention(departures: dict[str, Any]) -> None:
+    """W_o = 1, W_v = 1 and values alike: without dropout attention gives back what it averages, with it it does not."""
+    hyper = small(DHyper, L=2, attention_dropout=0.5, **departures)
+    model = DTransformer(hyper, dtype=torch.float64, generator=rng(0)).train()
+    ids = torch.randint(20, (4, 7), generator=rng(1))
+    torch.manual_seed(0)
+    one, other = model(ids), model(ids)
+    assert not torch.allclose(one, other)
+    assert model.eval()(ids).equal(model(ids))
+
+
+@pytest.mark.parametrize("kind", [DHyper, EDHyper])
+def test_decoding_drops_nothing(kind: type) -> None:
+    """Whatever mode the model is in, and it stays in that mode."""
+    model = MODELS[kind](small(kind, dropout=0.4, attention_dropout=0.3), generator=rng(0)).train()
+    ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
+
+    def decoded() -> torch.Tensor:
+        return model.decode(ids, model.cache(ids) if kind is EDHyper else model.cache(2))
+
+    training = decoded()
+    assert model.training and all(module.training for module in model.modules())
+    assert training.equal(decoded())
+    model.eval()
+    assert training.equal(decoded())
+
+
+def test_export_leaves_no_trace() -> None:
+    """Sinusoids made while exporting have no values; a model that runs afterwards must not find them."""
+    model = make(EDHyper)
+    ids = inputs(EDHyper)
+    expected = model(*ids)
+    positions._made.cache_clear()
+    exported = torch.export.export(model, ids)
+    assert_close(exported.module()(*ids), expected)
+    assert model(*ids).equal(expected)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -309,14 +355,15 @@ def test_a_cache_may_forget() -> None:
     assert_close(again[:, 0], torch.stack([whole[0, 2], whole[1, 4]]))
 
 
-def test_the_cache_keeps_its_memory() -> None:
-    model = make(DHyper)
-    cache = model.cache(3, ell=11)
-    where = [part.data_ptr() for part in (*cache.keys, *cache.values)]
+@pytest.mark.parametrize("kind", [DHyper, EDHyper])
+def test_the_cache_keeps_its_memory(kind: type) -> None:
+    model = MODELS[kind](small(kind, ell_max=37))
+    cache = model.cache(torch.tensor([[1, 2], [3, 4], [5, 6]]), ell=11) if kind is EDHyper else model.cache(3, ell=11)
+    where = [part.data_ptr() for part in (*cache.keys, *cache.values, *(part for pair in cache.cross for part in pair))]
     for _ in range(11):
         model.decode(torch.tensor([[1], [2], [3]]), cache)
         cache.reorder([0, 0, 2])
-    assert [part.data_ptr() for part in (*cache.keys, *cache.values)] == where
+    assert [part.data_ptr() for part in (*cache.keys, *cache.values, *(part for pair in cache.cross for part in pair))] == where
 
 
 def test_the_encoder_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:

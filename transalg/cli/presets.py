@@ -34,6 +34,8 @@ class Presets:
                 raise ValueError(f"{name}: expected at least 1, got {value}")
         console = Console(highlight=False)
         if self.name is None:
+            if self.context is not None:
+                raise ValueError("--context: expected the NAME of a preset with it, got none")
             if self.json:
                 print(json.dumps({name: summary(preset) for name, preset in PRESETS.items()}, ensure_ascii=False))
             else:

@@ -23,6 +23,9 @@ class Verify:
     """Print one JSON object a case."""
 
     def run(self) -> None:
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"--seed: expected a number from 0 to 2^32 − 1, got {self.seed}")
+
         from transalg.verify.cases import BOUND, cases, verify
 
         chosen = [case for case in cases() if self.only is None or self.only.lower() in f"{case.architecture} {case.variant}".lower()]

@@ -1,12 +1,14 @@
 """The three architectures and the classifier: Algorithms 8–10 for batches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import sqrt
 from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from transalg.formal.domains import refuse
 from transalg.formal.tree import Theta
@@ -39,7 +41,7 @@ class Transformer(Part):
     ) -> None:
         if type(hyper) is not self.hyper_kind:
             raise refuse("hyper", f"a {self.hyper_kind.__name__} for a {type(self).__name__}", type(hyper).__name__)
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
             raise refuse("dtype", "real numbers", dtype)
         super().__init__(shapes(hyper), device, dtype)
         self.hyper = hyper
@@ -77,16 +79,18 @@ class Transformer(Part):
         hyper = bridge.hyper_of(theta, cls.hyper_kind, departures, hyper)
         first = next(iter(theta.named().values()))
         model = cls(hyper, device=device or first.device, dtype=dtype or first.dtype)
-        model.load_state_dict(bridge.state_of(theta, hyper))
+        state = bridge.state_of(theta, hyper)
+        bridge.nothing_lost(theta, hyper, state)
+        model.load_state_dict(state)
         return model
 
     def theta(self, dtype: torch.dtype = torch.float64) -> Any:
         """The formal θ, a copy."""
-        return bridge.theta_of(self.hyper, {name: part.detach() for name, part in self.named_parameters()}, dtype)
+        return bridge.theta_of(self.hyper, {name: _whole(part.detach()) for name, part in self.named_parameters()}, dtype)
 
     def theta_gradient(self, dtype: torch.dtype = torch.float64) -> Any:
         """The gradients of all parameters as a formal θ, 0 where the model has no such parameter."""
-        gradients = {name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in self.named_parameters()}
+        gradients = {name: _whole(torch.zeros_like(part) if part.grad is None else part.grad) for name, part in self.named_parameters()}
         return bridge.theta_of(self.hyper, gradients, dtype, gradient=True)
 
     def _embed(self, ids: Tensor, positions: Tensor | None, ell: int) -> Tensor:
@@ -148,8 +152,11 @@ class DTransformer(Transformer):
     def decode(self, ids: Tensor, cache: Cache, lengths: Lengths = None) -> Tensor:
         """Append the tokens to the cache's rows; logits, B × width × N_V, of what follows each. A row's length may be 0: nothing new."""
         X, step, there = _begin(self, self.hyper.L, ids, cache, lengths)
-        for l, layer in enumerate(self.layers):
-            X = layer.decode(X, cache, l, step)
+        if not any(step.count):
+            return X.new_zeros(*ids.shape, self.hyper.N_V)
+        with _without_dropout(self):
+            for l, layer in enumerate(self.layers):
+                X = layer.decode(X, cache, l, step)
         cache.advance(step)
         return _hide(self._logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps)), ids.shape, there)
 
@@ -280,7 +287,8 @@ class EDTransformer(Transformer):
         z = token_ids("z", z, self.hyper.ell_max)
         cache = _new_cache(self, self.hyper.L_dec, len(z), ell)
         where = rows(tuple(z.shape), row_lengths("z_lengths", z_lengths, tuple(z.shape)), z.device)
-        Z = self._encode(z, where)
+        with _without_dropout(self):
+            Z = self._encode(z, where)
         for layer in self.dec:
             k, v = (where.unpack(part).transpose(1, 2).contiguous() for part in layer.W_ed.keys_and_values(Z))
             cache.cross.append((k, v))
@@ -293,17 +301,38 @@ class EDTransformer(Transformer):
     def decode(self, x: Tensor, cache: Cache, lengths: Lengths = None) -> Tensor:
         """Append tokens to the cache's rows of x; logits, B × width × N_V, of what follows each. A row's length may be 0."""
         X, step, there = _begin(self, self.hyper.L_dec, x, cache, lengths)
-        for l, layer in enumerate(self.dec):
-            X = layer.decode(X, cache, l, step)
+        if not any(step.count):
+            return X.new_zeros(*x.shape, self.hyper.N_V)
+        with _without_dropout(self):
+            for l, layer in enumerate(self.dec):
+                X = layer.decode(X, cache, l, step)
         cache.advance(step)
         return _hide(self._logits(self._final(X, "dec")), x.shape, there)
 
 
+def _whole(part: Tensor) -> Tensor:
+    """A parameter that is sharded over processes, in full."""
+    return part.full_tensor() if isinstance(part, DTensor) else part
+
+
+@contextmanager
+def _without_dropout(model: Transformer) -> Iterator[None]:
+    """Decoding is never training, whatever mode the model is in."""
+    training = [module for module in model.modules() if module.training] if model.training else []
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
 def _new_cache(model: Transformer, layers: int, batch: int, ell: int | None) -> Cache:
     hyper = model.hyper
-    if ell is not None and not 1 <= ell <= hyper.ell_max:
+    if ell is not None and (not isinstance(ell, int) or not 1 <= ell <= hyper.ell_max):
         raise refuse("ell", f"room for 1 to ℓ_max = {hyper.ell_max} tokens a row", ell)
-    if not isinstance(batch, int) or batch < 1:
+    if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
         raise refuse("batch", "at least 1 row", batch)
     H, d_attn, d_mid = hyper.heads
     keys, values = ([model.W_e.new_zeros(batch, H, ell or hyper.ell_max, d) for _ in range(layers)] for d in (d_attn, d_mid))
@@ -316,6 +345,8 @@ def _begin(model: Transformer, layers: int, ids: Tensor, cache: Cache, lengths: 
         raise refuse(
             "cache", "one that this model made, by its method `cache`", "another" if isinstance(cache, Cache) else type(cache).__name__
         )
+    if cache.ell > model.hyper.ell_max or cache.keys[0].shape[1::2] != model.hyper.heads[:2]:
+        raise refuse("cache", "one that this model made, by its method `cache`", "another")
     if (cache.keys[0].dtype, cache.keys[0].device) != (model.W_e.dtype, model.W_e.device):
         raise refuse(
             "cache", f"{model.W_e.dtype} on {model.W_e.device}, as the model is", f"{cache.keys[0].dtype} on {cache.keys[0].device}"

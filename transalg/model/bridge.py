@@ -147,11 +147,13 @@ def hyper_of(theta: Any, kind: type[Hyper], departures: dict[str, Any], whole: A
         if type(whole) is not kind:
             raise refuse("hyper", f"a {kind.__name__}", type(whole).__name__)
         hyper = whole.but(**departures)
-        for symbol, size in sizes.items():
-            if symbol != "N_S" and getattr(hyper, symbol) != size:
-                raise refuse("theta", f"{symbol} = {getattr(hyper, symbol)}, as in hyper", size)
     else:
         hyper = kind(**_shown(theta, sizes) | departures)
+    for symbol, size in sizes.items():
+        if symbol not in ("N_S", "d_r") and getattr(hyper, symbol) != size:
+            raise refuse("theta", f"{symbol} = {getattr(hyper, symbol)}, as in hyper", size)
+    if isinstance(hyper, DHyper) and hyper.positions == "relative" and sizes.get("d_r") != hyper.d_r:
+        raise refuse("theta", f"relative positions with d_r = {hyper.d_r}", sizes.get("d_r", "none"))
     if type(theta) is not theta_kind(hyper):
         raise refuse("theta", f"a {theta_kind(hyper).__name__} with these departures", type(theta).__name__)
     return hyper
@@ -179,6 +181,18 @@ def state_of(theta: Any, hyper: Hyper) -> Named:
     if hyper.positions not in ("learned", "relative") and not torch.allclose(named["W_p"], _positions(hyper).to(named["W_p"])):
         raise refuse("theta", f"the W_p of positions={hyper.positions}", "another W_p")
     return {name: _together(name, named) for name in shapes(hyper)}
+
+
+def nothing_lost(theta: Any, hyper: Hyper, state: Named) -> None:
+    """Refuse a θ with a part that the model would leave out although it acts."""
+    idle = {"W_p"} if hyper.positions == "relative" else set()
+    kept = theta_of(hyper, state, next(iter(state.values())).dtype).named()
+    for name, part in theta.named().items():
+        symbol = name.rpartition(".")[2]
+        if symbol in idle or (symbol.startswith("beta") and hyper.norm == "RMSnorm"):
+            continue
+        if name not in kept or kept[name].shape != part.shape or not torch.allclose(kept[name], part):
+            raise refuse("theta", f"no {name}, or one that does nothing, with these departures", "one that acts")
 
 
 def _together(name: str, named: Named) -> Tensor:

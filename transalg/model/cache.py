@@ -92,19 +92,24 @@ class Cache:
 
     def reorder(self, rows: Sequence[int] | Tensor) -> None:
         """Row i becomes what row rows[i] was, as beams do when they fork; in place."""
-        order = rows.tolist() if isinstance(rows, Tensor) else list(rows)
+        order = rows.tolist() if isinstance(rows, Tensor) else list(rows) if isinstance(rows, Sequence) else rows
+        order = order if isinstance(order, list) else [order]
         if len(order) != len(self.lengths) or not all(isinstance(row, int) and 0 <= row < len(order) for row in order):
             raise refuse("rows", f"{len(self.lengths)} of the cache's rows 0, …, {len(self.lengths) - 1}", order)
         end = max(self.lengths)
         index = torch.tensor(order, device=self.keys[0].device)
         for part in (*self.keys, *self.values):
             part[:, :, :end] = part[:, :, :end].index_select(0, index)
-        self.cross = [(k.index_select(0, index), v.index_select(0, index)) for k, v in self.cross]
+        for part in (part for pair in self.cross for part in pair):
+            part.copy_(part.index_select(0, index))
         self.cross_mask = None if self.cross_mask is None else self.cross_mask.index_select(0, index)
         self.lengths = [self.lengths[row] for row in order]
 
-    def truncate(self, lengths: Sequence[int]) -> None:
+    def truncate(self, lengths: Sequence[int] | Tensor) -> None:
         """Forget the tokens of every row behind the given length."""
+        lengths = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
+        if len(lengths) != len(self.lengths) or not all(isinstance(length, int) for length in lengths):
+            raise refuse("lengths", f"how many tokens to keep of each of the {len(self.lengths)} rows", lengths)
         for row, (have, keep) in enumerate(zip(self.lengths, lengths, strict=True)):
             if not 0 <= keep <= have:
                 raise refuse("lengths", f"0 to {have} tokens to keep in row {row}", keep)

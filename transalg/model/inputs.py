@@ -1,10 +1,12 @@
 """What may enter a model: token IDs, lengths, segments. A ValueError that says what is wrong, before any kernel runs."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._guards import detect_fake_mode
 
 from transalg.formal.domains import refuse
 
@@ -31,7 +33,7 @@ def row_lengths(symbol: str, lengths: Any, shape: tuple[int, ...], *, least: int
         raise refuse(symbol, "whole numbers", lengths.dtype)
     if isinstance(lengths, Tensor) and lengths.ndim != 1:
         raise refuse(symbol, f"a length for each of the {shape[0]} rows", f"the shape {tuple(lengths.shape)}")
-    found = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
+    found = lengths.tolist() if isinstance(lengths, Tensor) else [_whole(length) for length in lengths]
     if len(found) != shape[0]:
         raise refuse(symbol, f"a length for each of the {shape[0]} rows", f"{len(found)} of them")
     for row, length in enumerate(found):
@@ -40,9 +42,14 @@ def row_lengths(symbol: str, lengths: Any, shape: tuple[int, ...], *, least: int
     return found
 
 
+def _whole(length: Any) -> Any:
+    """NumPy's whole numbers as Python's; anything else as it is."""
+    return length if isinstance(length, bool) or not hasattr(length, "__index__") else operator.index(length)
+
+
 def within(symbol: str, ids: Tensor, count: int, name: str = "N_V") -> Tensor:
-    """Every ID one of 0, …, count − 1. Tensors without values, on the meta device or while compiling, pass."""
-    if torch.compiler.is_compiling() or ids.is_meta or not ids.numel():
+    """Every ID one of 0, …, count − 1. Tensors without values, on the meta device, while compiling or exporting, pass."""
+    if torch.compiler.is_compiling() or ids.is_meta or detect_fake_mode(ids) is not None or not ids.numel():
         return ids
     least, most = ids.aminmax()
     if least < 0 or most >= count:

@@ -4,6 +4,7 @@ from math import sqrt
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from transalg.hyper import Hyper
 from transalg.shapes import Shapes
@@ -43,6 +44,8 @@ def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | Non
             drawn = torch.randn(
                 parameter.shape, generator=generator, dtype=parameter.dtype, device=generator.device if generator else parameter.device
             )
+            if isinstance(parameter, DTensor):  # sharded over processes: each keeps its part of the same numbers
+                drawn = distribute_tensor(drawn, parameter.device_mesh, parameter.placements)
             parameter.copy_(sigma * drawn)
         else:
             parameter.zero_()

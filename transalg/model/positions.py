@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch._guards import detect_fake_mode
 
 from transalg.formal.variants import paper_sinusoids, sinusoids
 
@@ -13,6 +14,8 @@ SCHEMES = {"sinusoids": sinusoids, "paper_sinusoids": paper_sinusoids}
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def waves(scheme: str, ell: int, d: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """A row for every position 0, …, ℓ−1, the transpose of the formal function of this name."""
+    if detect_fake_mode() is not None:  # while exporting; what is made then must not be kept
+        return SCHEMES[scheme](d, ell).T.contiguous().to(device, dtype)
     return _made(scheme, ell, d, device, dtype)
 
 

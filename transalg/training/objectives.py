@@ -4,11 +4,12 @@ Each is weight · Σ −log P̂ over what is to be predicted. The paper's is the
 are predicted, so that a learning rate does not depend on the size of a batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
 from transalg.hyper import EHyper
@@ -69,6 +70,26 @@ def C_loss(
         raise refuse("c", f"classes from 0 to N_C−1 with N_C = {model.hyper.N_C}", int(c.min() if c.min() < 0 else c.max()))
     total = F.cross_entropy(logits, c.long(), label_smoothing=model.hyper.label_smoothing, reduction="sum")
     return total * (1 / len(c) if weight is None else weight)
+
+
+class Objective(nn.Module):
+    """A model and its loss as one module, so that DDP and FSDP2, which act on `forward`, see both: `DDP(Objective(model))(x, lengths)`."""
+
+    def __init__(self, model: DTransformer | EDTransformer | ETransformer | Classifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *batch: Any, **options: Any) -> Tensor:
+        """D_loss, ED_loss, E_loss or C_loss of the batch, by what the model is."""
+        return LOSSES[type(self.model)](self.model, *batch, **options)
+
+
+LOSSES: dict[type[nn.Module], Callable[..., Tensor]] = {
+    DTransformer: D_loss,
+    EDTransformer: ED_loss,
+    ETransformer: E_loss,
+    Classifier: C_loss,
+}
 
 
 def mask(x: Tensor, hyper: EHyper, lengths: Lengths = None, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:

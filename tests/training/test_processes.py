@@ -1,0 +1,54 @@
+"""The losses with many processes: gradients are the mean over them, whether replicated or sharded."""
+
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing import assert_close
+
+from tests.strategies import rng
+from transalg.hyper import DHyper
+from transalg.model import DTransformer
+from transalg.training.objectives import D_loss, Objective
+from transalg.verify.cases import small
+
+IDS = torch.randint(20, (2, 3, 7), generator=rng(1))  # for each of two processes, three rows
+
+
+def make() -> DTransformer:
+    return DTransformer(small(DHyper, tied=True), dtype=torch.float64, generator=rng(0))
+
+
+def process(rank: int, folder: str, sharded: bool) -> None:
+    """One of two: its own rows, and what it has for a gradient, written to a file."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(os.path.join(folder, "store"), 2), rank=rank, world_size=2)
+    model = make()
+    if sharded:
+        mesh = init_device_mesh("cpu", (2,))
+        for layer in model.layers:
+            fully_shard(layer, mesh=mesh)
+        objective = fully_shard(Objective(model), mesh=mesh)
+    else:
+        objective = DistributedDataParallel(Objective(model))
+    objective(IDS[rank]).backward()
+    gradients = [part.grad.full_tensor() if sharded else part.grad for part in model.parameters()]
+    torch.save(gradients, os.path.join(folder, f"{rank}.pt"))
+    dist.destroy_process_group()
+
+
+def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
+    model = make()
+    D_loss(model, IDS.flatten(0, 1)).backward()
+    expected = [part.grad for part in model.parameters()]
+    for sharded in (False, True):
+        folder = tmp_path / str(sharded)
+        folder.mkdir()
+        multiprocessing.spawn(process, (str(folder), sharded), nprocs=2)
+        for rank in range(2):
+            assert_close(torch.load(folder / f"{rank}.pt"), expected, rtol=0, atol=1e-12)
