@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
+from safetensors.torch import load_file, save_file
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -37,18 +38,18 @@ def process(rank: int, folder: str, sharded: bool) -> None:
     else:
         objective = DistributedDataParallel(Objective(model))
     objective(IDS[rank]).backward()
-    gradients = [part.grad.full_tensor() if sharded else part.grad for part in model.parameters()]
-    torch.save(gradients, os.path.join(folder, f"{rank}.pt"))
+    gradients = {name: part.grad.full_tensor() if sharded else part.grad for name, part in model.named_parameters()}
+    save_file(gradients, os.path.join(folder, f"{rank}.safetensors"))
     dist.destroy_process_group()
 
 
 def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
     model = make()
     D_loss(model, IDS.flatten(0, 1)).backward()
-    expected = [part.grad for part in model.parameters()]
+    expected = {name: part.grad for name, part in model.named_parameters()}
     for sharded in (False, True):
         folder = tmp_path / str(sharded)
         folder.mkdir()
         multiprocessing.spawn(process, (str(folder), sharded), nprocs=2)
         for rank in range(2):
-            assert_close(torch.load(folder / f"{rank}.pt"), expected, rtol=0, atol=1e-12)
+            assert_close(load_file(folder / f"{rank}.safetensors"), expected, rtol=0, atol=1e-12)
