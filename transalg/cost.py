@@ -54,11 +54,6 @@ def cache_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> int:
     return kept * batch * ell * H * (d_attn + d_mid) * bytes_each
 
 
-def decode_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> int:
-    """Memory to decode: the weights and the cache."""
-    return parameters(hyper) * bytes_each + cache_bytes(hyper, ell, batch, bytes_each)
-
-
 def activations(hyper: Hyper, ell: int) -> int:
     """Numbers that a training step keeps of every token for the gradient, up to the last layer. An encoder–decoder's token is a pair."""
     H, d_attn, d_mid = hyper.heads

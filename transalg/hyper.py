@@ -31,8 +31,26 @@ def size(doc: str, *, default: Any = None, optional: bool = False) -> Any:
 Own = TypeVar("Own", bound="Hyper")
 
 
+class SpecialTokens:
+    """The last three token IDs, as in §4, of whatever has an N_V."""
+
+    N_V: Any
+
+    @property
+    def mask_token(self) -> int:
+        return int(self.N_V - 3)
+
+    @property
+    def bos_token(self) -> int:
+        return int(self.N_V - 2)
+
+    @property
+    def eos_token(self) -> int:
+        return int(self.N_V - 1)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Hyper:
+class Hyper(SpecialTokens):
     """What the three architectures share."""
 
     algorithm: ClassVar[int]
@@ -85,18 +103,6 @@ class Hyper:
     @classmethod
     def position_schemes(cls) -> tuple[str, ...]:
         return ("learned", "sinusoids", "paper_sinusoids")
-
-    @property
-    def mask_token(self) -> int:
-        return self.N_V - 3
-
-    @property
-    def bos_token(self) -> int:
-        return self.N_V - 2
-
-    @property
-    def eos_token(self) -> int:
-        return self.N_V - 1
 
     @property
     def heads(self) -> tuple[int, int, int]:

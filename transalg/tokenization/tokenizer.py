@@ -8,12 +8,14 @@ from pathlib import Path
 import tokenizers
 from tokenizers.processors import TemplateProcessing
 
+from transalg.hyper import SpecialTokens
+
 MASK, BOS, EOS = "<mask>", "<bos>", "<eos>"
 SPECIAL = (MASK, BOS, EOS)
 UNKNOWN = "<unk>"  # in vocabularies of words only: what is said about words that are not in it
 
 
-class Tokenizer:
+class Tokenizer(SpecialTokens):
     """Text to x = [bos, …, eos] and back, around a tokenizer of the `tokenizers` library, whose `tokenizer.json` others read unchanged."""
 
     def __init__(self, core: tokenizers.Tokenizer) -> None:
@@ -33,18 +35,6 @@ class Tokenizer:
     @property
     def N_V(self) -> int:
         return int(self.core.get_vocab_size())
-
-    @property
-    def mask_token(self) -> int:
-        return self.N_V - 3
-
-    @property
-    def bos_token(self) -> int:
-        return self.N_V - 2
-
-    @property
-    def eos_token(self) -> int:
-        return self.N_V - 1
 
     @property
     def kind(self) -> str:
