@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
@@ -281,6 +282,12 @@ def test_export_leaves_no_trace() -> None:
     exported = torch.export.export(model, ids)
     assert_close(exported.module()(*ids), expected)
     assert model(*ids).equal(expected)
+
+
+def test_fake_tensors_have_shapes_and_no_values_to_look_at() -> None:
+    with FakeTensorMode():
+        model = DTransformer(small(DHyper))
+        assert model(torch.zeros(2, 5, dtype=torch.long)).shape == (2, 5, 23)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
