@@ -50,6 +50,7 @@ TREE = [
     "model.loss",
     "model.bridge",
     "model.architectures",
+    "model.sharding",
     "model",
     "training.memory",
     "training.objectives",

@@ -13,7 +13,7 @@ def parameters(hyper: Hyper) -> int:
     return sum(prod(shape) for shape in shapes(hyper).values())
 
 
-def flops_per_token(hyper: Hyper, ell: int) -> float:
+def flops_per_token(hyper: Hyper, ell: int, batch: int = 1) -> float:
     """Multiplications and additions of a forward pass for one of ℓ tokens, on average; training takes three times as many.
 
     Two for every entry of every matrix the token is multiplied with, and attention's scores and sums over what the token may see.
@@ -38,8 +38,8 @@ def flops_per_token(hyper: Hyper, ell: int) -> float:
     if isinstance(hyper, DHyper):
         keys = sum(seen(hyper.banded(l)) for l in range(hyper.L))
         if hyper.positions == "relative":  # the distances' scores are as many as the keys'
-            matrices -= hyper.L * H * d_attn * (hyper.d_r or 0)  # W_r meets the ℓ distances, not the tokens, once for a batch
-            return 2 * matrices + 2 * keys * H * (2 * d_attn + d_mid)
+            distances = hyper.L * H * d_attn * (hyper.d_r or 0)  # W_r meets the ℓ distances, not the tokens, once for a batch
+            return 2 * (matrices - distances + distances / batch) + 2 * keys * H * (2 * d_attn + d_mid)
     elif isinstance(hyper, EDHyper):
         keys = hyper.L_enc * ell + hyper.L_dec * (causal + ell)
     else:

@@ -13,7 +13,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
@@ -21,6 +20,7 @@ import transalg
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.model import DTransformer, EDTransformer, log_loss, positions
+from transalg.model.sharding import shard
 from transalg.verify.batches import draw
 from transalg.verify.cases import MODELS, small
 
@@ -211,9 +211,7 @@ def test_fully_sharded(kind: type, process_group: None) -> None:
     model = make(kind, dtype=torch.float64)
     plain = copy.deepcopy(model)
     ids = inputs(kind, full=False)
-    for layer in (*getattr(model, "layers", ()), *getattr(model, "enc", ()), *getattr(model, "dec", ())):
-        fully_shard(layer, mesh=dist.device_mesh.init_device_mesh("cpu", (1,)))
-    fully_shard(model, mesh=dist.device_mesh.init_device_mesh("cpu", (1,)))
+    shard(model, dist.device_mesh.init_device_mesh("cpu", (1,)))
     logits = model(*ids)
     assert logits.equal(plain(*ids))
     logits.square().sum().backward()

@@ -8,13 +8,13 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from safetensors.torch import load_file, save_file
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
 from tests.strategies import rng
-from transalg.hyper import DHyper
-from transalg.model import DTransformer
+from transalg.hyper import DHyper, EDHyper
+from transalg.model import DTransformer, EDTransformer
+from transalg.model.sharding import shard
 from transalg.training.objectives import D_loss, Objective
 from transalg.verify.cases import small
 
@@ -30,13 +30,7 @@ def process(rank: int, folder: str, sharded: bool) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(os.path.join(folder, "store"), 2), rank=rank, world_size=2)
     model = make()
-    if sharded:
-        mesh = init_device_mesh("cpu", (2,))
-        for layer in model.layers:
-            fully_shard(layer, mesh=mesh)
-        objective = fully_shard(Objective(model), mesh=mesh)
-    else:
-        objective = DistributedDataParallel(Objective(model))
+    objective = shard(Objective(model), init_device_mesh("cpu", (2,))) if sharded else DistributedDataParallel(Objective(model))
     objective(IDS[rank]).backward()
     gradients = {name: part.grad.full_tensor() if sharded else part.grad for name, part in model.named_parameters()}
     save_file(gradients, os.path.join(folder, f"{rank}.safetensors"))
@@ -53,3 +47,33 @@ def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
         multiprocessing.spawn(process, (str(folder), sharded), nprocs=2)
         for rank in range(2):
             assert_close(load_file(folder / f"{rank}.safetensors"), expected, rtol=0, atol=1e-12)
+
+
+def decoding(rank: int, folder: str) -> None:
+    """One of two that decode with half of each parameter."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(os.path.join(folder, "store"), 2), rank=rank, world_size=2)
+    mesh = init_device_mesh("cpu", (2,))
+    with torch.no_grad():
+        found = decoded(shard(make(), mesh), shard(make_pairs(), mesh))
+    save_file(found, os.path.join(folder, f"{rank}.safetensors"))
+    dist.destroy_process_group()
+
+
+def make_pairs() -> EDTransformer:
+    return EDTransformer(small(EDHyper), dtype=torch.float64, generator=rng(2))
+
+
+def decoded(one: DTransformer, pairs: EDTransformer) -> dict[str, torch.Tensor]:
+    """Logits of a prefill of five tokens and of two more."""
+    x = IDS[0]
+    found = {}
+    for name, model, cache in (("D", one, one.cache(3)), ("ED", pairs, pairs.cache(IDS[1], [7, 5, 2]))):
+        found[name] = torch.cat([model.decode(x[:, :5], cache), model.decode(x[:, 5:], cache)], dim=1)
+    return found
+
+
+def test_decoding_with_sharded_models(tmp_path: Path) -> None:
+    multiprocessing.spawn(decoding, (str(tmp_path),), nprocs=2)
+    for rank in range(2):
+        assert_close(load_file(tmp_path / f"{rank}.safetensors"), decoded(make(), make_pairs()), rtol=0, atol=1e-12)

@@ -66,7 +66,7 @@ def summary(preset: Preset) -> dict[str, Any]:
 
 def costs(preset: Preset, context: int, batch: int, each: int) -> dict[str, Any]:
     hyper = preset.hyper
-    forward = cost.flops_per_token(hyper, context)
+    forward = cost.flops_per_token(hyper, context, batch)
     found = {
         "context": context,
         "batch": batch,

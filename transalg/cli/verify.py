@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 
@@ -32,16 +31,18 @@ class Verify:
         if not chosen:
             raise ValueError(f"--only {self.only!r}: no architecture, variant or preset has this in its name")
         console = Console(highlight=False)
+        widths = [max(len(getattr(case, column)) for case in chosen) + 2 for column in ("architecture", "variant")]
         verdicts = []
-        with console.status("") if console.is_terminal and not self.json else _Silent() as status:
-            for i, case in enumerate(chosen):
-                status.update(f"{i + 1} of {len(chosen)}: {case.architecture}, {case.variant}")
-                verdicts.append(verify(case, self.seed + i))
-                if self.json:
-                    print(json.dumps(_data(verdicts[-1])), flush=True)
+        if not self.json:
+            console.print(_line(widths, "architecture", "variant", Text("P"), Text("gradients"), Text("invariances")), style="bold")
+        for i, case in enumerate(chosen):
+            verdicts.append(verify(case, self.seed + i))
+            if self.json:
+                print(json.dumps(_data(verdicts[-1])), flush=True)
+            else:
+                console.print(_row(widths, verdicts[-1], BOUND))
         failed = [verdict for verdict in verdicts if not verdict.holds]
         if not self.json:
-            console.print(_table(verdicts))
             console.print(
                 f"{len(verdicts) - len(failed)} of {len(verdicts)} within {BOUND:.0e}: float64, random θ, a ragged batch; the largest differences "
                 "between engine and formal algorithm, of P and of the gradient by any parameter. Invariances: padding, the batch a row is in, "
@@ -51,44 +52,27 @@ class Verify:
             sys.exit(1)
 
 
-class _Silent:
-    def __enter__(self) -> "_Silent":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def update(self, _: str) -> None:
-        pass
-
-
 def _data(verdict: Any) -> dict[str, Any]:
     case = verdict.case
     errors = {"P": verdict.of_P, "gradients": verdict.of_gradients} | verdict.laws
     return {"architecture": case.architecture, "variant": case.variant, "holds": verdict.holds, "errors": errors}
 
 
-def _table(verdicts: list[Any]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("architecture")
-    table.add_column("variant")
-    table.add_column("P", justify="right")
-    table.add_column("gradients", justify="right")
-    table.add_column("invariances")
-    for verdict in verdicts:
-        from transalg.verify.cases import BOUND
+def _row(widths: list[int], verdict: Any, bound: float) -> Text:
+    def shown(error: float) -> Text:
+        return Text(f"{error:.0e}", "green" if error <= bound else "bold red")
 
-        held = [name for name, error in verdict.laws.items() if error <= BOUND]
-        broken = [name for name, error in verdict.laws.items() if error > BOUND]
+    broken = [name for name, error in verdict.laws.items() if not error <= bound]
+    laws = Text(f"{len(verdict.laws) - len(broken)} of {len(verdict.laws)}", "green")
+    if broken:
+        laws = Text(f"{len(verdict.laws) - len(broken)} of {len(verdict.laws)}, not {', '.join(broken)}", "bold red")
+    return _line(widths, verdict.case.architecture, verdict.case.variant, shown(verdict.of_P), shown(verdict.of_gradients), laws)
 
-        def shown(error: float) -> Text:
-            return Text(f"{error:.0e}", "green" if error <= BOUND else "bold red")
 
-        laws = Text(f"{len(held)} of {len(verdict.laws)}", "green")
-        if broken:
-            laws = Text(f"{len(held)} of {len(verdict.laws)}, not {', '.join(broken)}", "bold red")
-        table.add_row(verdict.case.architecture, verdict.case.variant, shown(verdict.of_P), shown(verdict.of_gradients), laws)
-    return table
+def _line(widths: list[int], architecture: str, variant: str, P: Text, gradients: Text, laws: Text) -> Text:
+    P.align("right", 5)
+    gradients.align("right", 9)
+    return Text.assemble(architecture.ljust(widths[0]), variant.ljust(widths[1]), P, "  ", gradients, "  ", laws)
 
 
 VerifyVerb = Annotated[Verify, tyro.conf.subcommand("verify")]

@@ -290,7 +290,7 @@ class EDTransformer(Transformer):
         with _without_dropout(self):
             Z = self._encode(z, where)
         for layer in self.dec:
-            k, v = (where.unpack(part).transpose(1, 2).contiguous() for part in layer.W_ed.keys_and_values(Z))
+            k, v = (where.unpack(part).transpose(1, 2).contiguous() for part in layer.keys_and_values(Z))
             cache.cross.append((k, v))
         if where.places is not None:
             there = torch.zeros(z.numel(), dtype=torch.bool, device=z.device).index_fill(0, where.places, True)

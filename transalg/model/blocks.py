@@ -78,7 +78,9 @@ class Attention(Part):
         else:
             distances = (step.positions[..., None] - torch.arange(step.end, device=X.device)).clamp(min=0)  # of every key from every query
             distances = distances.view(-1, 1, width, step.end).expand(B, self.H, width, step.end)
-            by_distance = (q + self.w[:, None]) @ self._distances(step.end, X).mT
+            if l not in cache.distances:
+                cache.distances[l] = self._distances(cache.ell, X)
+            by_distance = (q + self.w[:, None]) @ cache.distances[l][:, : step.end].mT
             y = attention.scored(q + self.u[:, None], k, v, by_distance.gather(3, distances), mask if mask is not None else distances >= 0)
         return self._out(y.transpose(1, 2).reshape(B * width, -1))
 
@@ -190,6 +192,10 @@ class DecoderLayer(Sublayers):
         X = self._behind(X, self.W_dec(self._before(X, 3), x), 3)
         X = self._behind(X, self.W_ed.cross(self._before(X, 4), Z, x, z, buckets), 4)
         return self._mlp_behind(X)
+
+    def keys_and_values(self, Z: Tensor) -> tuple[Tensor, Tensor]:
+        """Of z's tokens, T × H × d each."""
+        return self.W_ed.keys_and_values(Z)
 
     def decode(self, X: Tensor, cache: Cache, l: int, step: Step) -> Tensor:
         X = self._behind(X, self.W_dec.decode(self._before(X, 3), cache, l, step), 3)

@@ -48,6 +48,7 @@ class Cache:
     lengths: list[int]
     cross: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # keys and values of z, computed once
     cross_mask: Tensor | None = None  # which places of z are tokens, where rows differ
+    distances: dict[int, Tensor] = field(default_factory=dict)  # W_r r(δ) of a layer with relative positions, computed once
 
     @property
     def ell(self) -> int:
@@ -56,7 +57,9 @@ class Cache:
 
     @property
     def bytes(self) -> int:
-        return sum(part.nbytes for part in (*self.keys, *self.values, *(part for pair in self.cross for part in pair)))
+        return sum(
+            part.nbytes for part in (*self.keys, *self.values, *self.distances.values(), *(part for pair in self.cross for part in pair))
+        )
 
     def step(self, shape: tuple[int, ...], lengths: Sequence[int] | None) -> Step:
         """The step that adds a batch of this shape; a ValueError if it has no room."""
