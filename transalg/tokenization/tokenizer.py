@@ -50,9 +50,13 @@ class Tokenizer(SpecialTokens):
 
     def encode_many(self, texts: Iterable[str], *, ends: bool = True, special: bool = False) -> list[list[int]]:
         """x of every text, on all cores."""
+        return [found.ids for found in self.encodings(list(texts), ends=ends, special=special)]
+
+    def encodings(self, texts: list[str], *, ends: bool = False, special: bool = False) -> list[tokenizers.Encoding]:
+        """The same as the library has it, before the IDs are Python's."""
         self.core.encode_special_tokens = not special
         try:
-            return [found.ids for found in self.core.encode_batch_fast(list(texts), add_special_tokens=ends)]
+            return list(self.core.encode_batch_fast(texts, add_special_tokens=ends))
         finally:
             self.core.encode_special_tokens = False
 

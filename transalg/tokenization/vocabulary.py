@@ -34,10 +34,14 @@ def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, pr
 
 
 def _characters(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text)
-    kept = [character for character, _ in counts.most_common(None if vocab_size is None else vocab_size - len(SPECIAL))]
+    if vocab_size is None:
+        found = set[str]()
+        for text in texts:
+            found.update(text)
+        kept = list(found)
+    else:
+        counts = Counter(character for text in texts for character in text)
+        kept = [character for character, _ in counts.most_common(vocab_size - len(SPECIAL))]
     if not kept:
         raise ValueError("tokenizer: expected some text to train on, got none")
     core = tokenizers.Tokenizer(models.BPE(vocab={character: i for i, character in enumerate(sorted(kept))}, merges=[]))

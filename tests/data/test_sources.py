@@ -1,0 +1,151 @@
+"""Files to records, and what is said about files that are not as expected."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transalg.data import sources
+from transalg.data.sources import Source, last_gap
+from transalg.tokenization import train
+
+
+def put(folder: Path, name: str, text: str | bytes) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return str(path)
+
+
+def read(name: str, kind: Any = "documents", **options: Any) -> list[Any]:
+    return list(Source(name, kind, **options).records())
+
+
+def test_a_text_file_is_a_document_as_it_is(tmp_path: Path) -> None:
+    text = "\ufeffeins\r\nzwei ü\n\n"
+    for name in ("a.txt", "b.txt.gz", "c.md"):
+        (record,) = read(put(tmp_path, name, text))
+        assert record.texts == ("eins\r\nzwei ü\n\n",) and record.begins and record.ends
+
+
+def test_lines_and_paragraphs(tmp_path: Path) -> None:
+    name = put(tmp_path, "a.txt", "a\r\nb\n\n\n c\nd")
+    assert [(r.texts[0], r.where) for r in read(name, cut="line")] == [
+        ("a", f"{name}:1"),
+        ("b", f"{name}:2"),
+        (" c", f"{name}:5"),
+        ("d", f"{name}:6"),
+    ]
+    assert [(r.texts[0], r.where) for r in read(name, cut="paragraph")] == [("a\nb", f"{name}:1"), (" c\nd", f"{name}:5")]
+
+
+def test_json_lines_and_tables_by_name(tmp_path: Path) -> None:
+    rows = [{"q": 'one, "two"', "n": 3, "a": "x\ty"}, {"q": "ü", "n": 4, "a": "z"}]
+    jsonl = put(tmp_path, "a.jsonl.gz", "\n".join(json.dumps(row) for row in rows) + "\n\n")
+    table = put(tmp_path, "a.csv", 'n,q,a\n3,"one, ""two""",x\ty\n4,"ü\nv",z\n')
+    tabs = put(tmp_path, "a.tsv", 'n\tq\ta\n3\t"one\tx\n')
+    assert [r.texts for r in read(jsonl, columns=("q",))] == [('one, "two"',), ("ü",)]
+    assert [r.texts for r in read(jsonl, "pairs", columns=("q", "a"))] == [('one, "two"', "x\ty"), ("ü", "z")]
+    assert [(r.texts, r.label) for r in read(jsonl, "labelled", columns=("q", "n"))] == [(('one, "two"',), "3"), (("ü",), "4")]
+    assert [(r.texts, r.where) for r in read(table, columns=("q",))] == [(('one, "two"',), f"{table}:2"), (("ü\nv",), f"{table}:4")]
+    assert [r.texts for r in read(tabs, "pairs", columns=("q", "a"))] == [('"one', "x")]
+
+
+def test_tab_separated_text(tmp_path: Path) -> None:
+    name = put(tmp_path, "a.txt", "one\ttwo\tthree\n\nü\t\n")
+    assert [r.texts for r in read(name, "pairs", columns=("source", "target"))] == [("one", "two\tthree"), ("ü", "")]
+    assert [(r.label, r.texts[0]) for r in read(name, "labelled", columns=("text", "label"))] == [("one", "two\tthree"), ("ü", "")]
+
+
+def test_folders(tmp_path: Path) -> None:
+    for name, text in (("b/1.txt", "one"), ("a/2.txt", "two"), ("a/.hidden", "no"), (".git/x", "no"), ("a/c/3.txt", "three")):
+        put(tmp_path, name, text)
+    assert [r.texts[0] for r in read(str(tmp_path))] == ["two", "three", "one"]
+    found = [(r.texts[0], r.label) for r in read(str(tmp_path), "labelled", columns=("text", "label"))]
+    assert found == [("two", "a"), ("three", "a"), ("one", "b")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind", "message"),
+    [
+        ("a.txt", b"one\ntwo\xff\n", "documents", ":2: expected UTF-8, got the byte 0xff"),
+        ("a.txt", b"one\ntw\xc3", "documents", ":2: expected UTF-8"),
+        ("a.txt", b" \n\t\n", "documents", "nothing but white space"),
+        ("a.txt", b"", "pairs", "nothing but white space"),
+        ("a.txt", b"a\tb\nc\n", "pairs", ":2: expected source, a tab, target"),
+        ("a.txt", b"a\tb\n\nc\n", "labelled", ":3: expected label, a tab, text"),
+        ("a.csv", b"source,other\na,b\n", "pairs", ":2: expected a column 'target', got source, other; name yours with --source-column"),
+        ("a.csv", b"text,label\na\n", "labelled", ":2: expected a column 'label'"),
+        ("a.csv", b'text\n"a\n', "documents", ":2: not CSV"),
+        ("a.jsonl", b'{"text": "a"}\n{"text"\n', "documents", ":2: not JSON"),
+        ("a.jsonl", b'{"text": "a"}\n[1]\n', "documents", ":2: expected a JSON object"),
+        ("a.jsonl", b'{"text": "a"}\n{"txt": "a"}\n', "documents", ":2: expected a column 'text', got txt; name yours with --text-column"),
+    ],
+)
+def test_bad_files_are_named_with_the_line(tmp_path: Path, name: str, data: bytes, kind: Any, message: str) -> None:
+    columns = {"documents": ("text",), "pairs": ("source", "target"), "labelled": ("text", "label")}[kind]
+    path = put(tmp_path, name, data)
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        read(path, kind, columns=columns)
+    assert path in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_bad_gzip_and_bad_names(tmp_path: Path) -> None:
+    whole = gzip.compress(b"some text " * 1000)
+    (tmp_path / "a.txt.gz").write_bytes(whole[:-9])
+    (tmp_path / "b.txt.gz").write_bytes(b"no gzip")
+    for name in ("a.txt.gz", "b.txt.gz"):
+        with pytest.raises(ValueError, match="not a whole gzip file"):
+            read(str(tmp_path / name))
+    with pytest.raises(ValueError, match="no such file or folder, nor built-in data \\(pydocs\\)"):
+        Source(str(tmp_path / "none"), "documents")
+    with pytest.raises(ValueError, match="dates: these are pairs of texts; expected documents"):
+        Source("dates", "documents")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="expected files in this folder"):
+        read(str(tmp_path / "empty"))
+
+
+def test_a_long_document_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "BLOCK", 16)
+    text = "".join(f"word{i}  \n and, don't {i * i}\n" for i in range(40))
+    records = read(put(tmp_path, "a.txt", text))
+    assert len(records) > 10 and "".join(record.texts[0] for record in records) == text
+    assert [record.begins for record in records] == [True] + [False] * (len(records) - 1)
+    assert [record.ends for record in records] == [False] * (len(records) - 1) + [True]
+
+
+@given(st.text(st.sampled_from("ab1 \n\t.'sü\u00a0"), max_size=60))
+def test_pieces_have_the_tokens_of_the_whole(text: str) -> None:
+    at = last_gap(text)
+    for tokenizer in TOKENIZERS:
+        apart = [one for piece in (text[:at], text[at:]) for one in tokenizer.encode(piece, ends=False)]
+        assert apart == tokenizer.encode(text, ends=False)
+    if at:
+        assert text[at] in " \n" and not text[at - 1].isspace()
+
+
+TOKENIZERS = [
+    train("char", ["ab1 \n\t.'sü\u00a0"]),
+    train("word", ["a b 1 ab ba aa . ' s ü a1"]),
+    train("bpe", ["ab ab ba 's a's  a \n\n b . .. 11 1 üü ü\u00a0\u00a0a"] * 9, 300),
+]
+
+
+def test_digests_tell_what_was_read(tmp_path: Path) -> None:
+    one, two = put(tmp_path, "1/a.txt", "one\ttwo"), put(tmp_path, "2/b.txt", "one\ttwo")
+    assert Source(one, "documents").digest() == Source(two, "documents").digest()
+    others = [Source(one, "documents", cut="line"), Source(one, "pairs", ("source", "target")), Source("pydocs", "documents")]
+    others += [Source(put(tmp_path, "3.txt", "one\ttwo "), "documents"), Source(str(tmp_path / "1"), "documents")]
+    assert len({source.digest() for source in [Source(one, "documents"), *others]}) == 6
+
+
+def test_places_of_records(tmp_path: Path) -> None:
+    name = put(tmp_path, "a.txt", "a\tb\n\nc\td\n")
+    assert Source(name, "pairs", ("source", "target")).where(1) == f"{name}:3"

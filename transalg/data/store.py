@@ -1,0 +1,187 @@
+"""Token files: a source's records as token IDs on disk, made once, memory-mapped, found again by what they were made from."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transalg.data.sources import Record, Source
+from transalg.tokenization import Tokenizer
+
+FORMAT = 1  # of the files
+BATCH = 2**21  # characters tokenised at a time
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What is known of a store as a whole."""
+
+    records: int
+    tokens: int
+    text_bytes: int  # of the texts in UTF-8
+    unknown: int  # characters or words that the vocabulary does not have
+    dtype: str
+    streams: tuple[str, ...]  # x, or z and x
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Store:
+    """The tokens of all records, one behind the other, and where each begins: bos … eos."""
+
+    meta: Meta
+    tokens: dict[str, NDArray[Any]]
+    bounds: dict[str, NDArray[np.int64]]  # one more than there are records
+    classes: NDArray[np.int32] | None = None  # of every record, an index into meta.labels
+
+    def __len__(self) -> int:
+        return self.meta.records
+
+
+def store(
+    source: Source, tokenizer: Tokenizer, folder: Path, *, labels: tuple[str, ...] = (), progress: Progress = lambda _: None
+) -> Store:
+    """The tokens of a source. They lie in a folder named by the hash of source and tokenizer, and are made if they are not there.
+
+    Labels are the classes of a trained model, in its order; if there are none they are those of the source, sorted.
+    """
+    made_from = [FORMAT, source.digest(), hashlib.blake2b(tokenizer.core.to_str().encode()).hexdigest(), labels]
+    name = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=12).hexdigest()
+    target = folder / name
+    if not (target / "meta.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{name}.part"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        try:
+            _write(source, tokenizer, part, labels, progress)
+            part.rename(target)
+        except OSError as error:
+            raise ValueError(f"{part}: cannot be written: {error.strerror}") from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return opened(target)
+
+
+def opened(folder: Path) -> Store:
+    """A store that is on disk."""
+    try:
+        found = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        meta = Meta(**found | {"streams": tuple(found["streams"]), "labels": tuple(found["labels"])})
+        tokens: dict[str, NDArray[Any]] = {stream: np.memmap(folder / f"{stream}.tokens", meta.dtype, "r") for stream in meta.streams}
+        bounds: dict[str, NDArray[np.int64]] = {stream: np.memmap(folder / f"{stream}.bounds", np.int64, "r") for stream in meta.streams}
+        classes = np.memmap(folder / "classes", np.int32, "r") if meta.labels else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{folder}: damaged token files ({error}); delete the folder, and they are made anew") from error
+    if any(len(bounds[stream]) != meta.records + 1 or bounds[stream][-1] != len(tokens[stream]) for stream in meta.streams):
+        raise ValueError(f"{folder}: damaged token files; delete the folder, and they are made anew")
+    return Store(meta, tokens, bounds, classes)
+
+
+class _Stream:
+    """The token file of one stream, as it grows."""
+
+    def __init__(self, folder: Path, name: str, tokenizer: Tokenizer, dtype: str) -> None:
+        self.ends = np.array([tokenizer.bos_token], dtype), np.array([tokenizer.eos_token], dtype)
+        self.dtype, self.written, self.records = dtype, 0, 0
+        self.tokens: IO[bytes] = (folder / f"{name}.tokens").open("wb")
+        self.bounds: IO[bytes] = (folder / f"{name}.bounds").open("wb")
+        self.bounds.write(np.int64(0).tobytes())
+
+    def add(self, found: list[Any], begins: list[bool], ends: list[bool]) -> None:
+        """The IDs of some pieces, with bos before each that begins a record and eos behind each that ends one."""
+        counts = np.array([len(one) for one in found])
+        flat = np.fromiter(chain.from_iterable(one.ids for one in found), self.dtype, int(counts.sum()))
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        begin, end = np.array(begins, bool), np.array(ends, bool)
+        places = np.concatenate((starts[:-1][begin], starts[1:][end]))
+        order = np.concatenate((np.flatnonzero(begin) * 2, np.flatnonzero(end) * 2 + 1))  # an empty piece has bos before eos
+        values = np.concatenate((np.repeat(self.ends[0], begin.sum()), np.repeat(self.ends[1], end.sum())))
+        sort = np.argsort(order, kind="stable")
+        whole = np.insert(flat, places[sort], values[sort])
+        self.tokens.write(whole.data)
+        lasts = starts[1:] + np.cumsum(begin) + np.cumsum(end)  # where each piece ends in `whole`
+        self.bounds.write((self.written + lasts[end]).astype(np.int64).tobytes())
+        self.written += len(whole)
+        self.records += int(end.sum())
+
+    def close(self) -> None:
+        self.tokens.close()
+        self.bounds.close()
+
+
+def _write(source: Source, tokenizer: Tokenizer, folder: Path, labels: tuple[str, ...], progress: Progress) -> None:
+    dtype = "uint16" if tokenizer.N_V <= 2**16 else "uint32"
+    streams = ("z", "x") if source.kind == "pairs" else ("x",)
+    files = [_Stream(folder, stream, tokenizer, dtype) for stream in streams]
+    text_bytes, classes, places = 0, list[str](), dict[str, str]()
+    unknown = 0
+    try:
+        for batch, found in _encoded(source, tokenizer, progress):
+            begins, ends = [record.begins for record in batch], [record.ends for record in batch]
+            for i, file in enumerate(files):
+                file.add(found[i :: len(files)], begins, ends)
+            text_bytes += sum(len(text.encode()) for record in batch for text in record.texts)
+            unknown += _unknown(tokenizer, batch, found)
+            if source.kind == "labelled":
+                for record in batch:
+                    classes.append(record.label or "")
+                    places.setdefault(classes[-1], record.where)
+    finally:
+        for file in files:
+            file.close()
+    known = labels or tuple(sorted(places))
+    if source.kind == "labelled":
+        for label, where in places.items():
+            if label not in known:
+                raise ValueError(f"{where}: expected one of the model's classes, {', '.join(known)}; got {label!r}")
+        if len(known) == 1:
+            raise ValueError(f"{source.name}: expected texts of at least 2 classes, got {len(classes)} that are all {known[0]!r}")
+        index = {label: i for i, label in enumerate(known)}
+        np.array([index[label] for label in classes], np.int32).tofile(folder / "classes")
+    meta = Meta(files[0].records, sum(file.written for file in files), text_bytes, unknown, dtype, streams, known)
+    (folder / "meta.json").write_text(json.dumps(asdict(meta), ensure_ascii=False), encoding="utf-8")
+
+
+def _encoded(source: Source, tokenizer: Tokenizer, progress: Progress) -> Iterator[tuple[list[Record], list[Any]]]:
+    """Batches of records with the encodings of their texts. The library works on all cores on one while the one before is written."""
+    with ThreadPoolExecutor(1) as worker:
+        waiting: tuple[list[Record], Future[list[Any]]] | None = None
+        for batch in _batches(source, progress):
+            texts = [text for record in batch for text in record.texts]
+            following = batch, worker.submit(tokenizer.encodings, texts)
+            if waiting:
+                yield waiting[0], waiting[1].result()
+            waiting = following
+        if waiting:
+            yield waiting[0], waiting[1].result()
+
+
+def _batches(source: Source, progress: Progress) -> Iterator[list[Record]]:
+    batch, size = list[Record](), 0
+    for record in source.records(progress):
+        batch.append(record)
+        size += sum(len(text) for text in record.texts)
+        if size >= BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _unknown(tokenizer: Tokenizer, batch: list[Record], found: list[Any]) -> int:
+    if tokenizer.kind == "bpe":
+        return 0
+    if tokenizer.kind == "char":
+        return sum(len(text) for record in batch for text in record.texts) - sum(len(one) for one in found)
+    unknown = tokenizer.core.token_to_id("<unk>")
+    return sum(one.ids.count(unknown) for one in found)
