@@ -8,7 +8,7 @@ No torch here: the command line reads this to print its help.
 ['activation', 'attention_dropout', 'dropout', 'init_residual', 'init_std', 'tied']
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from math import inf
 from typing import Any, ClassVar, Literal, TypeVar
@@ -149,6 +149,10 @@ class Hyper(SpecialTokens):
             raise ValueError(f"{min(unknown)}: Algorithm {self.algorithm} has no such hyperparameter{_close(min(unknown), self)}")
         return replace(self, **changes)
 
+    def data(self) -> dict[str, Any]:
+        """All of it as JSON has it; see `of`."""
+        return {"kind": type(self).__name__} | asdict(self)
+
     def _one_of(self, name: str, *choices: str) -> None:
         self._require(name, getattr(self, name) in choices, " or ".join(choices))
 
@@ -241,6 +245,19 @@ class EDHyper(Hyper):
     L_enc: int = size("layers of the encoder")
     L_dec: int = size("layers of the decoder")
     activation: Activation = departure("ReLU", Hyper.doc("activation"))
+
+
+def of(data: dict[str, Any]) -> Any:
+    """Hyperparameters from their `data`."""
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in (DHyper, EHyper, ClassifierHyper, EDHyper)}
+    given = dict(data)
+    kind = kinds.get(given.pop("kind", ""))
+    if kind is None:
+        raise ValueError(f"kind: expected {', '.join(kinds)}, got {data.get('kind')!r}")
+    unknown = given.keys() - {each.name for each in fields(kind)}
+    if unknown:
+        raise ValueError(f"{min(unknown)}: Algorithm {kind.algorithm} has no such hyperparameter")
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
 def _real(value: Any) -> bool:

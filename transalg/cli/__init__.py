@@ -11,9 +11,10 @@ from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
 from transalg.cli.presets import PresetsVerb
 from transalg.cli.trace import TraceVerb
+from transalg.cli.train import TrainVerb
 from transalg.cli.verify import VerifyVerb
 
-Verb = AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+Verb = TrainVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def _run() -> None:
         Verb,
         prog="transalg",
         description="Formal Algorithms for Transformers (Phuong & Hutter, 2022), executable.",
-        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff),
+        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
     )
     verb.run()
     sys.stdout.flush()

@@ -136,4 +136,4 @@ def _numbers(text: str, option: str, like: str) -> list[int]:
     return found
 
 
-TraceVerb = Annotated[Trace, tyro.conf.subcommand("trace")]
+TraceVerb = Annotated[Trace, tyro.conf.subcommand("trace"), tyro.conf.OmitArgPrefixes]

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transalg.data.shuffle import Index, permuted
+from transalg.data.sources import TooLong
 from transalg.data.store import Store
 
 FEW = 100  # documents: fewer are cut at a place in the text, not drawn
-TooLong = Literal["error", "skip", "cut"]
 
 
 @dataclass(frozen=True)

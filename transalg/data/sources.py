@@ -16,6 +16,7 @@ from transalg.data.builtin import NAMES
 
 Kind = Literal["documents", "pairs", "labelled"]
 Cut = Literal["file", "paragraph", "line"]
+TooLong = Literal["error", "skip", "cut"]  # what becomes of pairs and labelled texts that no model row has room for
 BLOCK = 2**16  # bytes read at a time, and about the piece of a document that is tokenised at once
 LONGEST = 2**23  # characters without a gap
 JSON_LINES = (".jsonl", ".ndjson")

@@ -1,7 +1,8 @@
 """The losses of Algorithms 11–13 and of the classifier, for minibatches.
 
 Each is weight · Σ −log P̂ over what is to be predicted. The paper's is the sum, weight = 1; unless given, the weight is 1 / how many
-are predicted, so that a learning rate does not depend on the size of a batch.
+are predicted, so that a learning rate does not depend on the size of a batch. Label smoothing is what the model's hyperparameters say
+unless given: to validate, 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,17 +20,26 @@ from transalg.model.inputs import row_lengths, token_ids
 Lengths = Tensor | Sequence[int] | None
 
 
-def D_loss(model: DTransformer, x: Tensor, lengths: Lengths = None, *, weight: float | None = None) -> Tensor:
+def D_loss(
+    model: DTransformer, x: Tensor, lengths: Lengths = None, *, weight: float | None = None, label_smoothing: float | None = None
+) -> Tensor:
     """Algorithm 13: −Σ_t log P[x[t+1], t]."""
     rows, given, targets, left = _next_tokens("x", x, lengths, model.hyper.ell_max + 1)
     if not len(rows):
         return _nothing(model)
     X, where = model.features(given[rows], left)
-    return _log_loss(model, X, where.pack(targets[rows]), weight)
+    return _log_loss(model, X, where.pack(targets[rows]), weight, label_smoothing)
 
 
 def ED_loss(
-    model: EDTransformer, z: Tensor, x: Tensor, z_lengths: Lengths = None, x_lengths: Lengths = None, *, weight: float | None = None
+    model: EDTransformer,
+    z: Tensor,
+    x: Tensor,
+    z_lengths: Lengths = None,
+    x_lengths: Lengths = None,
+    *,
+    weight: float | None = None,
+    label_smoothing: float | None = None,
 ) -> Tensor:
     """Algorithm 11: −Σ_t log P[x[t+1], t], given z."""
     rows, given, targets, left = _next_tokens("x", x, x_lengths, model.hyper.ell_max + 1)
@@ -38,7 +48,7 @@ def ED_loss(
     of_z = row_lengths("z_lengths", z_lengths, tuple(z.shape))
     kept = None if of_z is None else [of_z[row] for row in rows.tolist()]
     X, where = model.features(z[rows], given[rows], kept, left)
-    return _log_loss(model, X, where.pack(targets[rows]), weight)
+    return _log_loss(model, X, where.pack(targets[rows]), weight, label_smoothing)
 
 
 def E_loss(
@@ -50,17 +60,25 @@ def E_loss(
     segments: Tensor | None = None,
     *,
     weight: float | None = None,
+    label_smoothing: float | None = None,
 ) -> Tensor:
     """Algorithm 12: −Σ_{t∈T̃} log P[x[t], t] of the chosen tokens T̃, P from x̃; see `mask`. No token chosen is a loss of 0."""
     X, where = model.encode(x_tilde, lengths, segments)
     picked = where.pack(chosen).nonzero()[:, 0]
-    if not len(picked):
-        return 0.0 * X.sum()
-    return _log_loss(model, model.head(X[picked]), where.pack(x)[picked], weight)
+    if not len(picked):  # every parameter still has its gradient, 0, as DDP and FSDP2 expect
+        return _log_loss(model, model.head(X[:1]), where.pack(x)[:1], 0.0, label_smoothing)
+    return _log_loss(model, model.head(X[picked]), where.pack(x)[picked], weight, label_smoothing)
 
 
 def C_loss(
-    model: Classifier, x: Tensor, c: Tensor, lengths: Lengths = None, segments: Tensor | None = None, *, weight: float | None = None
+    model: Classifier,
+    x: Tensor,
+    c: Tensor,
+    lengths: Lengths = None,
+    segments: Tensor | None = None,
+    *,
+    weight: float | None = None,
+    label_smoothing: float | None = None,
 ) -> Tensor:
     """The classifier's: −Σ log p[c]."""
     if c.shape != x.shape[:1] or c.is_floating_point():
@@ -68,7 +86,8 @@ def C_loss(
     logits = model(x, lengths, segments)
     if int(c.min()) < 0 or int(c.max()) >= model.hyper.N_C:
         raise refuse("c", f"classes from 0 to N_C−1 with N_C = {model.hyper.N_C}", int(c.min() if c.min() < 0 else c.max()))
-    total = F.cross_entropy(logits, c.long(), label_smoothing=model.hyper.label_smoothing, reduction="sum")
+    smoothing = model.hyper.label_smoothing if label_smoothing is None else label_smoothing
+    total = F.cross_entropy(logits, c.long(), label_smoothing=smoothing, reduction="sum")
     return total * (1 / len(c) if weight is None else weight)
 
 
@@ -79,9 +98,14 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, *batch: Any, **options: Any) -> Tensor:
-        """D_loss, ED_loss, E_loss or C_loss of the batch, by what the model is."""
-        return LOSSES[type(self.model)](self.model, *batch, **options)
+    def forward(self, *batch: Any, hits: bool = False, **options: Any) -> Tensor:
+        """D_loss, ED_loss, E_loss or C_loss of the batch, by what the model is; with hits the sum, and how many classes were right."""
+        if hits and isinstance(self.model, Classifier):
+            x, c, lengths = batch
+            logits = self.model(x, lengths)
+            return torch.stack([F.cross_entropy(logits, c, reduction="sum"), (logits.argmax(dim=1) == c).sum()])
+        loss = LOSSES[type(self.model)](self.model, *batch, **options)
+        return torch.stack([loss, torch.zeros_like(loss)]) if hits else loss
 
 
 LOSSES: dict[type[nn.Module], Callable[..., Tensor]] = {
@@ -122,8 +146,10 @@ def _next_tokens(symbol: str, x: Tensor, lengths: Lengths, longest: int) -> tupl
     return torch.tensor(rows, dtype=torch.long, device=x.device), x[:, :widest], x[:, 1 : widest + 1], [have[row] - 1 for row in rows]
 
 
-def _log_loss(model: DTransformer | ETransformer | EDTransformer, X: Tensor, targets: Tensor, weight: float | None) -> Tensor:
-    smoothing = model.hyper.label_smoothing
+def _log_loss(
+    model: DTransformer | ETransformer | EDTransformer, X: Tensor, targets: Tensor, weight: float | None, label_smoothing: float | None
+) -> Tensor:
+    smoothing = model.hyper.label_smoothing if label_smoothing is None else label_smoothing
     return log_loss(
         X,
         model.unembedding,

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from transalg.model.architectures import Transformer
 
@@ -78,7 +79,8 @@ class Muon(torch.optim.Optimizer):
         parts = iter(self.parts)
         for group in self.param_groups:
             eta, mu = group["lr"], group["momentum"]
-            batches: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}
+            updates: list[tuple[nn.Parameter, Tensor]] = []
+            batches: dict[tuple[int, int], list[Tensor]] = {}
             for parameter in group["params"]:
                 rows = next(parts)
                 if parameter.grad is None:
@@ -88,14 +90,24 @@ class Muon(torch.optim.Optimizer):
                     state["momentum"] = torch.zeros_like(parameter)
                 M = state["momentum"].mul_(mu).add_(parameter.grad)
                 update = parameter.grad.add(M, alpha=mu)
+                update = update.full_tensor() if isinstance(update, DTensor) else update
                 parameter.mul_(1 - eta * group["weight_decay"])
-                for W, G in zip(torch.split(parameter, list(rows)), torch.split(update, list(rows)), strict=True):
-                    batches.setdefault((len(W), W.shape[1]), []).append((W, G))
-            for (n, m), pairs in batches.items():
-                directions = orthogonalised(torch.stack([G for _, G in pairs]))
-                for (W, _), direction in zip(pairs, directions, strict=True):
-                    W.add_(direction, alpha=-eta * 0.2 * sqrt(max(n, m)))
+                updates.append((parameter, update))
+                for G in torch.split(update, list(rows)):
+                    batches.setdefault((len(G), G.shape[1]), []).append(G)
+            for (n, m), matrices in batches.items():
+                for G, direction in zip(matrices, orthogonalised(torch.stack(matrices)), strict=True):
+                    torch.mul(direction, sqrt(max(n, m)), out=G)  # a part of its parameter's update
+            for parameter, update in updates:
+                parameter.add_(_sharded_like(update, parameter), alpha=-0.2 * eta)
         return loss
+
+
+def _sharded_like(full: Tensor, parameter: Tensor) -> Tensor:
+    """This process's part of what every process has, if the parameter is sharded."""
+    if not isinstance(parameter, DTensor):
+        return full
+    return distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
 def orthogonalised(G: Tensor, steps: int = 5) -> Tensor:

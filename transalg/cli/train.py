@@ -1,0 +1,188 @@
+"""transalg train: a transformer from your text."""
+
+import sys
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.training import config as options
+from transalg.training.config import Config, Task
+
+if TYPE_CHECKING:
+    from transalg.training.loop import Outcome
+
+NAMES = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{True,False}"}
+
+
+def _flag(name: str, kind: Any, default: Any, doc: str) -> tuple[str, Any, Any]:
+    """A field that is None, or False, unless it is given."""
+    if kind is bool:
+        return name, Annotated[bool, tyro.conf.arg(help=doc, help_behavior_hint="")], field(default=bool(default))
+    choices = [one for one in get_args(kind) if one is not type(None)] or [kind]
+    if all(isinstance(one, str) for one in choices):
+        metavar = "{" + ",".join(choices) + "}"
+    else:
+        metavar = "FLOAT FLOAT FLOAT" if get_origin(kind) is tuple else NAMES[choices[0]]
+    unless = "" if default in (None, "", MISSING) else f" (default: {default})"
+    return name, Annotated[kind | None, tyro.conf.arg(help=doc + unless, metavar=metavar, help_behavior_hint="")], field(default=None)
+
+
+def _flags(title: str, doc: str, found: list[tuple[str, Any, Any]]) -> Any:
+    made = make_dataclass(title, found, frozen=True, kw_only=True)
+    made.__doc__ = doc
+    return made
+
+
+def _model_flags() -> Any:
+    found: dict[str, tuple[str, Any, Any]] = {}
+    for hyper in (DHyper, EHyper, ClassifierHyper, EDHyper):
+        for each in fields(hyper):
+            if each.name not in ("N_V", "N_C"):
+                optional = each.type if each.type is not bool else bool | None
+                found.setdefault(each.name, _flag(each.name, optional, MISSING, each.metadata["doc"]))
+    return _flags("Model", "Sizes and departures of the model; those of the preset, or small ones, unless given.", list(found.values()))
+
+
+TRAIN = [_flag(each.name, each.type, each.default, each.metadata["doc"]) for each in fields(options.Train)]
+DATA = [
+    _flag(each.name, each.type, each.default, each.metadata["doc"])
+    for each in fields(Config)
+    if "doc" in each.metadata and each.name != "fold"
+]
+ModelFlags, TrainFlags = _model_flags(), _flags("Train", "How to train.", TRAIN)
+DataFlags = _flags("Data", "The data, and the vocabulary.", DATA)
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a transformer on your text: lm (Algorithm 13), mlm (12), seq2seq (11), classify.
+
+    transalg train lm --data book.txt --out runs/book
+    """
+
+    task: Annotated[Task | None, tyro.conf.Positional, tyro.conf.arg(metavar="[lm|mlm|seq2seq|classify]", help_behavior_hint="")] = None
+    """What to learn: to go on with text, to fill masks, to turn one text into another, to name the class of a text."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    """The folder to make for the run."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """A TOML file with any of these options; RUN/config.toml of another run, say. What is given here counts more."""
+    resume: bool = False
+    """Go on with the run in RUN, from its last checkpoint, as if it had never stopped."""
+    overwrite: bool = False
+    """Begin anew in a folder that has a run already."""
+    data_flags: Annotated[DataFlags, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name="")] = field(default_factory=DataFlags)  # type: ignore[valid-type]
+    model: ModelFlags = field(default_factory=ModelFlags)  # type: ignore[valid-type]
+    """Sizes of the model and its departures from the paper; those of the preset, or small ones, unless given."""
+    train: TrainFlags = field(default_factory=TrainFlags)  # type: ignore[valid-type]
+    """How to train."""
+
+    def run(self) -> None:
+        if self.out is None:
+            raise ValueError("--out: expected a folder for the run, got nothing; transalg train lm --data FILE --out RUN")
+        given = self._given()
+        if not given and not self.resume:
+            raise ValueError("train: expected a task, lm, mlm, seq2seq or classify; transalg train lm --data FILE --out RUN")
+        chosen = Config.of(given) if given.get("task") or not self.resume else None
+
+        from transalg.cli.watch import Watch
+        from transalg.training.loop import train
+
+        console = Console(highlight=False)
+        if chosen is not None and chosen.folds and chosen.fold is None:
+            self._folds(chosen, console)
+            return
+        with Watch(console) as watch:
+            outcome = train(chosen, self.out, resume=self.resume, overwrite=self.overwrite, report=watch)
+        summary(outcome, console)
+        if outcome.reason == "interrupted":
+            sys.exit(130)
+
+    def _given(self) -> dict[str, Any]:
+        """What the file says, and over it what the command line says."""
+        found = options.read(self.config) if self.config else {}
+        if self.task:
+            found["task"] = self.task
+        found |= _changed(self.data_flags)
+        for name, flags in (("model", self.model), ("train", self.train)):
+            if more := _changed(flags):
+                found[name] = found.get(name, {}) | more
+        train = found.get("train", {})
+        for one, other in (("steps", "epochs"), ("epochs", "steps")):  # the one given here replaces the other of the file
+            if one in _changed(self.train) and other not in _changed(self.train):
+                train.pop(other, None)
+        return found
+
+    def _folds(self, chosen: Config, console: Console) -> None:
+        from dataclasses import replace
+
+        from transalg.cli.watch import Watch
+        from transalg.training.loop import train
+
+        assert self.out is not None and chosen.folds
+        outcomes = []
+        for fold in range(1, chosen.folds + 1):
+            console.print(f"Fold {fold} of {chosen.folds}", style="bold")
+            with Watch(console) as watch:
+                out = self.out / f"fold-{fold}"
+                outcome = train(replace(chosen, fold=fold), out, resume=self.resume, overwrite=self.overwrite, report=watch)
+            if outcome.reason == "interrupted":
+                summary(outcome, console)
+                sys.exit(130)
+            outcomes.append(outcome)
+        _table(outcomes, console)
+
+
+def _changed(flags: Any) -> dict[str, Any]:
+    return {each.name: value for each in fields(flags) if (value := getattr(flags, each.name)) != each.default}
+
+
+def summary(outcome: "Outcome", console: Console) -> None:
+    """What was reached, where it is, and what to type next."""
+    state, out = outcome.state, outcome.out
+    words = {"done": "Done", "patience": "Stopped early, for it got no better", "interrupted": "Interrupted, and saved"}
+    minutes = f"{state.seconds / 60:.1f} min" if state.seconds >= 60 else f"{state.seconds:.0f} s"
+    console.print(f"\n[bold]{words[outcome.reason]}[/]: step {state.step:,}, {_count(state.tokens)} tokens, {minutes} of training")
+    if state.best is not None:
+        accuracy = outcome.figures.get("val_accuracy")
+        more = f"; accuracy {accuracy:.1%} at the end" if accuracy is not None else ""
+        console.print(f"Best validation loss [bold]{state.best:.4f}[/] nats at step {state.best_step:,}{more}")
+    console.print(
+        f"{out}: {_count(outcome.parameters)} parameters; best.safetensors, last.safetensors, tokenizer.json, config.toml, metrics.jsonl"
+    )
+    if outcome.reason == "interrupted":
+        console.print(f"Go on with: [bold]transalg train --out {out} --resume[/]")
+    else:
+        console.print(f"Next: [bold]transalg evaluate {out}[/], [bold]transalg plot {out}[/]")
+
+
+def _table(outcomes: "list[Outcome]", console: Console) -> None:
+    from statistics import mean, stdev
+
+    names = ["val_loss", *(name for name in outcomes[0].figures if name != "val_loss")]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for title in ("fold", *names):
+        table.add_column(title, justify="right")
+    values = [[outcome.state.best or 0.0, *(outcome.figures[name] for name in names[1:])] for outcome in outcomes]
+    for i, row in enumerate(values, 1):
+        table.add_row(str(i), *(f"{value:.4f}" for value in row))
+    columns = list(zip(*values, strict=True))
+    table.add_row("mean", *(f"{mean(column):.4f}" for column in columns))
+    table.add_row("±", *(f"{stdev(column):.4f}" for column in columns))
+    console.print()
+    console.print(table)
+
+
+def _count(number: float) -> str:
+    for unit in ("", " k", " M", " G"):
+        if number < 1000 or unit == " G":
+            return f"{number:.3g}{unit}" if unit else f"{number:.0f}"
+        number /= 1000
+    raise AssertionError
+
+
+TrainVerb = Annotated[Train, tyro.conf.subcommand("train")]

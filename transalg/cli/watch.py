@@ -1,0 +1,76 @@
+"""A run as it is seen: a bar on a terminal, a line for every validation otherwise."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from transalg.training.report import Report
+
+LONG = 2**22  # bytes: less is read before anyone looks
+
+
+class Watch(Report):
+    """Prints to a console. Its last line is a live bar if the console is a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.progress: Progress | None = None
+        self.bar: TaskID | None = None
+        self.loss: float | None = None
+        self.speed: float | None = None
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def note(self, text: str) -> None:
+        self.console.print(text)
+
+    @contextmanager
+    def work(self, name: str, total: int) -> Iterator[Callable[[int], object]]:
+        if not self.console.is_terminal or total < LONG:
+            yield lambda _: None
+            return
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn()
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            bar = progress.add_task(name, total=total)
+            yield lambda done: progress.advance(bar, done)
+
+    def begin(self, done: int, steps: int) -> None:
+        if not self.console.is_terminal:
+            return
+        columns = (
+            BarColumn(None),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+        )
+        self.progress = Progress(*columns, console=self.console, expand=True, transient=True)
+        self.bar = self.progress.add_task("", total=steps, completed=done)
+        self.progress.start()
+
+    def step(self, step: int, loss: float, tokens_per_second: float) -> None:
+        self.loss = loss if self.loss is None else 0.9 * self.loss + 0.1 * loss
+        self.speed = tokens_per_second if self.speed is None else 0.9 * self.speed + 0.1 * tokens_per_second
+        if self.progress is not None and self.bar is not None:
+            self.progress.update(self.bar, completed=step, description=f"loss {self.loss:.3f}  {self.speed:,.0f} tokens/s")
+
+    def validation(self, step: int, figures: dict[str, Any], best: bool) -> None:
+        found = [f"step {step:>6,}", f"loss {self.loss:.4f}"] if self.loss is not None else [f"step {step:>6,}"]
+        found.append(f"validation {figures['val_loss']:.4f}")
+        if "val_accuracy" in figures:
+            found.append(f"accuracy {figures['val_accuracy']:.1%}")
+        if self.speed is not None:
+            found.append(f"{self.speed:,.0f} tokens/s")
+        self.console.print("  ".join(found) + ("  [green]best[/]" if best else ""))
+
+    def end(self) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None

@@ -1,0 +1,389 @@
+"""The loop: batches to a better θ, with validation, checkpoints, and a way back from every interruption."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import threading
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from transalg.data.batches import Place
+from transalg.data.shuffle import number
+from transalg.tokenization import Tokenizer
+from transalg.training import checkpoints, runs
+from transalg.training.config import Config, read
+from transalg.training.memory import keep_memory
+from transalg.training.objectives import Objective
+from transalg.training.optimisers import optimisers
+from transalg.training.prepare import Prepared, prepare
+from transalg.training.processes import World, begin, restarted
+from transalg.training.report import Report
+from transalg.training.schedules import share
+from transalg.training.tasks import MODELS, augmented, example
+from transalg.training.validation import validate
+
+INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
+FORMAT = 1  # of checkpoints
+FREE = ("steps", "eval_every", "save_every", "log_every", "patience", "threads", "device", "tensorboard", "compile", "shard", "accumulate")
+
+
+@dataclass
+class State:
+    """How far a run has come."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0  # of training, without validation
+    place: Place = field(default_factory=Place)
+    best: float | None = None  # the lowest validation loss
+    best_step: int = 0
+    waited: int = 0  # validations since
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> "State":
+        return cls(**data | {"place": Place(**data["place"])})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    out: Path
+    config: Config
+    state: State
+    figures: dict[str, float]  # of the last validation
+    reason: str  # done, patience, interrupted
+    parameters: int
+
+
+def train(config: Config | None, out: Path, *, resume: bool = False, overwrite: bool = False, report: Report | None = None) -> Outcome:
+    """Train what the options say into the folder `out`; or go on with the run that is there."""
+    report = report or Report()
+    resume = (resume or restarted()) and (out / "config.toml").exists()
+    if resume:
+        config = _continued(config, out)
+    if config is None:
+        raise ValueError(f"{out}: there is no run to resume")
+    if out.exists() and not resume and not overwrite and not restarted() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out}: exists already; --resume goes on with it, --overwrite begins anew")
+    if config.train.threads:
+        torch.set_num_threads(config.train.threads)
+    world = begin(config.train.device, sharded=config.train.shard)
+    try:
+        report = report if world.first else Report()
+        kept = Tokenizer.load(out / "tokenizer.json") if resume else None
+        if not world.first:
+            world.wait()
+            kept = Tokenizer.load(out / "tokenizer.json")
+        prepared = prepare(config, out, report, kept)
+        if world.first:
+            if not resume:
+                _fresh(out, prepared, overwrite)
+            world.wait()
+        keep_memory()
+        return _Loop(prepared, out, world, report, resume).run()
+    finally:
+        world.end()
+
+
+def _continued(config: Config | None, out: Path) -> Config:
+    """The options of the run that is there, but for those that may change from one start to the next."""
+    before = Config.of(read(out / "config.toml"))
+    if config is None:
+        return before
+    now = {name: getattr(config.train, name) for name in FREE}
+    changed = {name: value for name, value in now.items() if value is not None}
+    return replace(before, train=replace(before.train, **changed))
+
+
+def _fresh(out: Path, prepared: Prepared, overwrite: bool) -> None:
+    if overwrite and out.exists():
+        for name in ("config.toml", "tokenizer.json", "metrics.jsonl", "best.safetensors", "last.safetensors"):
+            (out / name).unlink(missing_ok=True)
+        for name in ("best", "last", "tensorboard"):
+            shutil.rmtree(out / name, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    prepared.tokenizer.save(out / "tokenizer.json")
+    write(out / "config.toml", prepared.config.toml())
+
+
+def write(path: Path, text: str) -> None:
+    """A text file, whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ValueError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+class _Loop:
+    def __init__(self, prepared: Prepared, out: Path, world: World, report: Report, resume: bool) -> None:
+        self.prepared, self.out, self.world, self.report = prepared, out, world, report
+        self.config, self.hyper, self.options = prepared.config, prepared.hyper, prepared.config.train
+        self.state = State()
+        dtype = torch.float64 if self.options.dtype == "float64" else torch.float32
+        generator = torch.Generator().manual_seed(number(2**62, self.options.seed, INIT))
+        late = self.options.shard and not self.config.init  # no process has to hold all of a model that is sharded
+        self.model = MODELS[self.config.task](self.hyper, dtype=dtype, generator=generator, device="meta" if late else world.device)
+        if self.config.init and not resume:
+            self._take(Path(self.config.init))
+        self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        self.objective = world.wrapped(Objective(self.model), sharded=self.options.shard)
+        if late:
+            self.model.to_empty(device=world.device)
+            self.model.reset_parameters(generator)
+        assert self.options.eta is not None
+        self.optimisers = optimisers(
+            self.model,
+            self.options.optimizer,
+            self.options.eta,
+            weight_decay=self.options.weight_decay,
+            beta1=self.options.beta1,
+            beta2=self.options.beta2,
+        )
+        if resume:
+            self._resume()
+        if self.options.compile:
+            self.objective = torch.compile(self.objective)  # type: ignore[assignment]
+        low = self.options.dtype == "bfloat16"
+        self.autocast = torch.autocast(world.device.type, torch.bfloat16) if low else nullcontext()
+        self.figures: dict[str, float] = {}
+
+    # Start, resume --------------------------------------------------------------------------------------------------------
+
+    def _take(self, run: Path) -> None:
+        """The weights of another run, wherever names and shapes agree."""
+        tensors = runs.tensors(run)
+        own = self.model.state_dict()
+        taken = {name: tensor for name, tensor in tensors.items() if name in own and own[name].shape == tensor.shape}
+        if not taken:
+            raise ValueError(f"--init: no parameter of {run} has the name and shape of one of this model")
+        self.model.load_state_dict(taken, strict=False)
+        new = [name for name in own if name not in taken]
+        self.report.note(f"{len(taken)} of {len(own)} parameters come from {run}" + (f"; new: {', '.join(new[:6])}" if new else ""))
+
+    def _resume(self) -> None:
+        folder, path = checkpoints.sharded(self.out / "last"), self.out / "last.safetensors"
+        if folder is not None and not path.exists():
+            facts = checkpoints.facts_sharded(folder)
+            checkpoints.restore_sharded(self.model, self.optimisers, folder)
+        elif path.exists():
+            tensors, facts = checkpoints.load(path)
+            try:
+                if self.options.shard:
+                    raise ValueError("it is not sharded; go on without --train.shard")
+                checkpoints.restore(self.model, self.optimisers, tensors)
+            except (ValueError, KeyError, RuntimeError) as error:
+                raise ValueError(f"{path}: cannot be resumed from: {str(error).splitlines()[0]}") from error
+        else:
+            self.report.note("No checkpoint yet: from the start")
+            return
+        self.state = State.of(facts["state"])
+        if self.world.first:
+            self._forget_metrics()
+        self.report.note(f"Resuming at step {self.state.step:,}")
+
+    def _forget_metrics(self) -> None:
+        """Lines of steps that will be done again."""
+        path = self.out / "metrics.jsonl"
+        if path.exists():
+            kept = []
+            for line in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    if json.loads(line)["step"] <= self.state.step:
+                        kept.append(line)
+                except (ValueError, KeyError):
+                    continue  # half a line, from when the machine died
+            write(path, "".join(f"{line}\n" for line in kept))
+
+    # The loop -------------------------------------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        state, options = self.state, self.options
+        steps, eval_every, save_every = options.steps, options.eval_every, options.save_every
+        assert steps and eval_every and save_every
+        reason = "done"
+        self.objective.train()
+        self.report.begin(state.step, steps)
+        batches = self.prepared.plan.forever(self.prepared.train, state.place)
+        losses, since = list[float](), state.step
+        with _Interrupt() as interrupt, _Metrics(self.out, self.world, tensorboard=options.tensorboard) as metrics:
+            while state.step < steps:
+                place, rows, index = next(batches)
+                start = time.perf_counter()
+                batch = rows.batch(np.asarray(index))
+                eta = self._set_eta(steps)
+                loss, asked = self._step(batch, interrupt.asked)
+                state.step, state.place, state.tokens = state.step + 1, place, state.tokens + batch.tokens
+                elapsed = time.perf_counter() - start
+                state.seconds += elapsed
+                if not math.isfinite(loss):
+                    self.report.end()
+                    raise ValueError(
+                        f"the loss is {loss} at step {state.step}: a smaller --train.eta helps (it was {eta:.3g}); {self._kept()}"
+                    )
+                losses.append(loss)
+                self.report.step(state.step, loss, batch.tokens / elapsed)
+                if state.step % options.log_every == 0 or state.step == steps:
+                    metrics.write(state, loss=sum(losses) / len(losses), eta=eta)
+                    losses = []
+                last = state.step == steps or asked
+                if state.step % eval_every == 0 or state.step == steps:
+                    self._validate(metrics)
+                    if options.patience is not None and state.waited >= options.patience:
+                        reason, last = "patience", True
+                if asked and state.step < steps:
+                    reason = "interrupted"
+                if state.step % save_every == 0 or last:
+                    self._save()
+                if last:
+                    break
+        if state.step == since and self.prepared.valid is not None and not self.figures:
+            self.figures = validate(self.objective, self.config.task, self.prepared.valid, self.hyper, self.world, self.autocast)
+        self.report.end()
+        return Outcome(self.out, self.config, state, self.figures, reason, self.parameters)
+
+    def _set_eta(self, steps: int) -> float:
+        options = self.options
+        assert options.eta is not None and options.warmup is not None
+        part = share(self.state.step, steps, schedule=options.schedule, warmup=options.warmup, final=options.final, decay=options.decay)
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = options.eta * part
+        return options.eta * part
+
+    def _step(self, batch: Any, asked: bool) -> tuple[float, bool]:
+        """One step of all processes; the batch's loss, and whether any process was asked to stop."""
+        options, world, task = self.options, self.world, self.config.task
+        seed = options.seed, self.state.step
+        batch = augmented(task, batch, self.hyper, options.noise, options.token_drop, number(2**62, NOISE, *seed))
+        found = example(task, batch, self.hyper, number(2**62, MASK, *seed))
+        torch.manual_seed(number(2**62, DROPOUT, *seed, world.rank))
+        weight = world.size * (1.0 if options.loss == "sum" else 1 / max(1, found.count))  # gradients are means over the processes
+        parts = world.size * options.accumulate
+        told = torch.zeros(2, dtype=torch.float64)
+        for i in range(options.accumulate):
+            arguments, there = found.part(world.rank + i * world.size, parts, world.device)
+            last = i == options.accumulate - 1
+            with nullcontext() if last or world.size == 1 or options.shard else self.objective.no_sync():  # type: ignore[operator]
+                with self.autocast:
+                    loss = self.objective(*arguments, weight=weight * there)
+                loss.backward()
+            told[0] += loss.detach().double().cpu() / world.size
+        told[1] = asked
+        world.total(told)
+        if options.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        return float(told[0]), bool(told[1])
+
+    def _validate(self, metrics: "_Metrics") -> None:
+        state = self.state
+        if self.prepared.valid is None:
+            self._save_best(None)
+            return
+        self.figures = validate(self.objective, self.config.task, self.prepared.valid, self.hyper, self.world, self.autocast)
+        better = state.best is None or self.figures["val_loss"] < state.best
+        if better:
+            state.best, state.best_step, state.waited = self.figures["val_loss"], state.step, 0
+            self._save_best(state.best)
+        else:
+            state.waited += 1
+        metrics.write(state, **self.figures)
+        self.report.validation(state.step, self.figures, better)
+
+    # Checkpoints ----------------------------------------------------------------------------------------------------------
+
+    def _facts(self) -> dict[str, Any]:
+        return {"format": FORMAT, "task": self.config.task, "hyper": self.hyper.data(), "labels": self.prepared.labels}
+
+    def _save(self) -> None:
+        tensors = checkpoints.state(self.model, self.optimisers)
+        facts = self._facts() | {"state": asdict(self.state)}
+        if self.options.shard:
+            checkpoints.save_sharded(self.out / "last", tensors, facts)
+            if self.world.first:
+                (self.out / "last.safetensors").unlink(missing_ok=True)
+        elif self.world.first:
+            checkpoints.save(self.out / "last.safetensors", tensors, facts)
+        self.world.wait()
+
+    def _save_best(self, val_loss: float | None) -> None:
+        tensors = checkpoints.state(self.model, [])
+        facts = self._facts() | {"step": self.state.step, "val_loss": val_loss}
+        if self.options.shard:
+            checkpoints.save_sharded(self.out / "best", tensors, facts)
+        elif self.world.first:
+            plain = {name.removeprefix(checkpoints.MODEL): part for name, part in tensors.items()}
+            checkpoints.save(self.out / "best.safetensors", plain, facts)
+
+    def _kept(self) -> str:
+        return f"the last checkpoint is in {self.out}" if (self.out / "last.safetensors").exists() else "there is no checkpoint yet"
+
+
+class _Interrupt:
+    """While this is on, Ctrl-C and the signal to terminate ask the run to stop behind its step; a second Ctrl-C stops it at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Interrupt":
+        if threading.current_thread() is threading.main_thread():
+            self.before = {one: signal.signal(one, self._ask) for one in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one, handler in self.before.items():
+            signal.signal(one, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+class _Metrics:
+    """RUN/metrics.jsonl, a line at a time; and TensorBoard's files, if asked for."""
+
+    def __init__(self, out: Path, world: World, *, tensorboard: bool) -> None:
+        self.path, self.first, self.board = out / "metrics.jsonl", world.first, None
+        if tensorboard and world.first:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as error:
+                raise ValueError("train.tensorboard: TensorBoard is not installed; pip install tensorboard") from error
+            self.board = SummaryWriter(str(out / "tensorboard"))
+
+    def __enter__(self) -> "_Metrics":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.board is not None:
+            self.board.close()
+
+    def write(self, state: State, **figures: float) -> None:
+        if not self.first:
+            return
+        line = {"step": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 3), **figures}
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise ValueError(f"{self.path}: cannot be written: {error.strerror}") from error
+        if self.board is not None:
+            for name, value in figures.items():
+                self.board.add_scalar(name, value, state.step)

@@ -1,0 +1,79 @@
+"""One process or many: torchrun starts them, torch.distributed connects them, and the loop asks here."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from transalg.model.sharding import shard
+
+
+@dataclass(frozen=True)
+class World:
+    """The processes of a run, and which of them this is."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def wait(self) -> None:
+        """For all the others."""
+        if self.size > 1:
+            dist.barrier()
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum over all processes; in place."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def wrapped(self, objective: nn.Module, *, sharded: bool) -> nn.Module:
+        """The objective of all processes: gradients are means over them."""
+        if sharded:
+            return shard(objective)
+        if self.size == 1:
+            return objective
+        return DistributedDataParallel(objective, device_ids=[self.device] if self.device.type == "cuda" else None)
+
+    def end(self) -> None:
+        if self.size > 1:
+            dist.destroy_process_group()
+
+
+def begin(device: str, *, sharded: bool) -> World:
+    """Connect to the other processes that torchrun started, if there are any."""
+    rank, size, local = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0")))
+    where = _device(device, local)
+    if size > 1 or sharded:
+        if "RANK" not in os.environ:
+            raise ValueError("train.shard: expected several processes; start them with torchrun --nproc-per-node N -m transalg train …")
+        options: dict[str, Any] = {"device_id": where} if where.type == "cuda" else {}
+        if not dist.is_initialized():
+            dist.init_process_group("nccl" if where.type == "cuda" else "gloo", **options)
+    return World(rank, size, where)
+
+
+def restarted() -> bool:
+    """Whether torchrun started these processes again because one of them died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def _device(name: str, local: int) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(f"cuda:{local}" if name == "cuda" else name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"train.device: {name!r} is not there: {str(error).splitlines()[0]}") from error
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    return device
