@@ -94,10 +94,10 @@ class Train:
 
         console = Console(highlight=False)
         if chosen is not None and chosen.folds and chosen.fold is None:
-            self._folds(chosen, console)
+            self._folds(chosen, given, console)
             return
         with Watch(console) as watch:
-            outcome = train(chosen, self.out, resume=self.resume, overwrite=self.overwrite, report=watch)
+            outcome = train(chosen, self.out, resume=self.resume, changes=given, overwrite=self.overwrite, report=watch)
         summary(outcome, console)
         if outcome.reason == "interrupted":
             sys.exit(130)
@@ -117,7 +117,7 @@ class Train:
                 train.pop(other, None)
         return found
 
-    def _folds(self, chosen: Config, console: Console) -> None:
+    def _folds(self, chosen: Config, given: dict[str, Any], console: Console) -> None:
         from dataclasses import replace
 
         from transalg.cli.watch import Watch
@@ -129,7 +129,7 @@ class Train:
             console.print(f"Fold {fold} of {chosen.folds}", style="bold")
             with Watch(console) as watch:
                 out = self.out / f"fold-{fold}"
-                outcome = train(replace(chosen, fold=fold), out, resume=self.resume, overwrite=self.overwrite, report=watch)
+                outcome = train(replace(chosen, fold=fold), out, resume=self.resume, changes=given, overwrite=self.overwrite, report=watch)
             if outcome.reason == "interrupted":
                 summary(outcome, console)
                 sys.exit(130)

@@ -17,6 +17,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.checkpoint.state_dict_loader import load as load_shards
 from torch.distributed.checkpoint.state_dict_saver import save as save_shards
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 Tensors = dict[str, Tensor]
 Facts = dict[str, Any]
@@ -126,18 +127,19 @@ def state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> Tens
 
 @torch.no_grad()
 def restore(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], tensors: Tensors) -> None:
-    """Put all tensors of a run back; the model is not sharded."""
+    """Put all tensors of a run back, whole ones into a model that may be sharded."""
     parameters = _parameters(model)
     of = {parameter: optimiser for optimiser in optimisers for group in optimiser.param_groups for parameter in group["params"]}
     if {name for name in tensors if name.startswith(MODEL)} != {MODEL + name for name in parameters}:
         raise ValueError("the checkpoint has other parameters than the model")
     for key, value in tensors.items():
         if key.startswith(MODEL):
-            parameters[key.removeprefix(MODEL)].copy_(value)
+            parameter = parameters[key.removeprefix(MODEL)]
+            parameter.copy_(_like(value, parameter))
         else:
             name, _, symbol = key.removeprefix(OPTIMISER).rpartition(".")
             parameter = parameters[name]
-            of[parameter].state[parameter][symbol] = value.clone() if not value.ndim else value.to(parameter.device)
+            of[parameter].state[parameter][symbol] = _like(value, parameter) if value.ndim else value
 
 
 @torch.no_grad()
@@ -159,6 +161,14 @@ def restore_sharded(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer
 def _parameters(model: nn.Module) -> dict[str, Any]:
     """By name, and sharded if they are so: behind a forward pass `named_parameters` of a sharded model has whole ones."""
     return model.state_dict(keep_vars=True)
+
+
+def _like(value: Tensor, parameter: Tensor) -> Tensor:
+    """On the device of a parameter, and sharded as it is."""
+    value = value.to(parameter.device)
+    if not isinstance(parameter, DTensor):
+        return value
+    return distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
 def _umask() -> int:

@@ -15,8 +15,9 @@ from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper, find
 Task = Literal["lm", "mlm", "seq2seq", "classify"]
 TASKS: tuple[Task, ...] = get_args(Task)
 HYPERS: dict[Task, type[Hyper]] = {"lm": DHyper, "mlm": EHyper, "seq2seq": EDHyper, "classify": ClassifierHyper}
-SIZES: dict[Task, dict[str, int]] = {  # of the model, unless given
-    "lm": {"L": 4, "H": 4, "d_e": 128, "ell_max": 128},
+START = {"tied": True, "init_std": 0.02, "init_residual": True}  # as GPT-2: it learns faster so
+SIZES: dict[Task, dict[str, Any]] = {  # of the model, unless given
+    "lm": {"L": 4, "H": 4, "d_e": 128, "ell_max": 128, **START},
     "mlm": {"L": 4, "H": 4, "d_e": 128, "ell_max": 128},
     "seq2seq": {"L_enc": 2, "L_dec": 2, "H": 4, "d_e": 128},
     "classify": {"L": 2, "H": 4, "d_e": 128},

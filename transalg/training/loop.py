@@ -65,12 +65,20 @@ class Outcome:
     parameters: int
 
 
-def train(config: Config | None, out: Path, *, resume: bool = False, overwrite: bool = False, report: Report | None = None) -> Outcome:
-    """Train what the options say into the folder `out`; or go on with the run that is there."""
+def train(
+    config: Config | None,
+    out: Path,
+    *,
+    resume: bool = False,
+    changes: dict[str, Any] | None = None,
+    overwrite: bool = False,
+    report: Report | None = None,
+) -> Outcome:
+    """Train what the options say into the folder `out`; or, to resume, go on with the run that is there, with its own options but for changes."""
     report = report or Report()
     resume = (resume or restarted()) and (out / "config.toml").exists()
     if resume:
-        config = _continued(config, out)
+        config = _continued(out, changes or {})
     if config is None:
         raise ValueError(f"{out}: there is no run to resume")
     if out.exists() and not resume and not overwrite and not restarted() and (not out.is_dir() or any(out.iterdir())):
@@ -95,14 +103,21 @@ def train(config: Config | None, out: Path, *, resume: bool = False, overwrite: 
         world.end()
 
 
-def _continued(config: Config | None, out: Path) -> Config:
+def _continued(out: Path, changes: dict[str, Any]) -> Config:
     """The options of the run that is there, but for those that may change from one start to the next."""
-    before = Config.of(read(out / "config.toml"))
-    if config is None:
-        return before
-    now = {name: getattr(config.train, name) for name in FREE}
-    changed = {name: value for name, value in now.items() if value is not None}
-    return replace(before, train=replace(before.train, **changed))
+    before = read(out / "config.toml")
+    for table, prefix in ((changes, "--"), (changes.get("model", {}), "--model."), (changes.get("train", {}), "--train.")):
+        own = before if table is changes else before[prefix.strip("-.")]
+        for name, value in table.items():
+            if name not in ("model", "train") and own.get(name) != value and not (prefix == "--train." and name in FREE):
+                raise ValueError(
+                    f"{prefix}{name.replace('_', '-')}: {out} was begun with {own.get(name, 'none')}; a run that is resumed keeps its options "
+                    f"but for train's {', '.join(FREE)}"
+                )
+    free = {name: value for name, value in changes.get("train", {}).items() if name in FREE}
+    config = Config.of(before)
+    alone = {} if "RANK" in os.environ else {"shard": False}
+    return replace(config, train=replace(config.train, **free | alone))
 
 
 def _fresh(out: Path, prepared: Prepared, overwrite: bool) -> None:
@@ -181,8 +196,6 @@ class _Loop:
         elif path.exists():
             tensors, facts = checkpoints.load(path)
             try:
-                if self.options.shard:
-                    raise ValueError("it is not sharded; go on without --train.shard")
                 checkpoints.restore(self.model, self.optimisers, tensors)
             except (ValueError, KeyError, RuntimeError) as error:
                 raise ValueError(f"{path}: cannot be resumed from: {str(error).splitlines()[0]}") from error
@@ -315,11 +328,9 @@ class _Loop:
         facts = self._facts() | {"state": asdict(self.state)}
         if self.options.shard:
             checkpoints.save_sharded(self.out / "last", tensors, facts)
-            if self.world.first:
-                (self.out / "last.safetensors").unlink(missing_ok=True)
         elif self.world.first:
             checkpoints.save(self.out / "last.safetensors", tensors, facts)
-        self.world.wait()
+        self._other_form(runs.LAST)
 
     def _save_best(self, val_loss: float | None) -> None:
         tensors = checkpoints.state(self.model, [])
@@ -329,6 +340,16 @@ class _Loop:
         elif self.world.first:
             plain = {name.removeprefix(checkpoints.MODEL): part for name, part in tensors.items()}
             checkpoints.save(self.out / "best.safetensors", plain, facts)
+        self._other_form(runs.BEST)
+
+    def _other_form(self, name: str) -> None:
+        """A checkpoint is sharded or it is not; what a start of the other kind left goes when there is a newer one."""
+        if self.world.first:
+            if self.options.shard:
+                (self.out / f"{name}.safetensors").unlink(missing_ok=True)
+            else:
+                shutil.rmtree(self.out / name, ignore_errors=True)
+        self.world.wait()
 
     def _kept(self) -> str:
         return f"the last checkpoint is in {self.out}" if (self.out / "last.safetensors").exists() else "there is no checkpoint yet"

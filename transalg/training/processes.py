@@ -7,6 +7,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from transalg.model.sharding import shard
@@ -57,7 +59,11 @@ def begin(device: str, *, sharded: bool) -> World:
             raise ValueError("train.shard: expected several processes; start them with torchrun --nproc-per-node N -m transalg train …")
         options: dict[str, Any] = {"device_id": where} if where.type == "cuda" else {}
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if where.type == "cuda" else "gloo", **options)
+            # torchrun may give processes that it starts again the store of those before, with the addresses of the dead in it
+            store, rank, size = next(iter(rendezvous("env://")))
+            attempt = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+            backend = "nccl" if where.type == "cuda" else "gloo"
+            dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, **options)
     return World(rank, size, where)
 
 

@@ -1,0 +1,32 @@
+"""Small runs of all four tasks."""
+
+from pathlib import Path
+from typing import Any
+
+from transalg.training.config import Config
+
+TASKS = ("lm", "mlm", "seq2seq", "classify")
+WORDS = ["a cat sat", "the dog ran", "on a mat", "for the cat", "a dog and a cat", "the mat", "sat on the dog", "ran"]
+SIZES = {"H": 2, "d_e": 10, "d_mlp": 13}
+
+
+def files(folder: Path) -> Path:
+    """Data for every task: lines, which are also pairs and labelled texts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "lines.txt").write_text("".join(f"{one}\n" for one in WORDS))
+    (folder / "pairs.txt").write_text("".join(f"{one}\t{one[::-1]}\n" for one in WORDS))
+    (folder / "labels.txt").write_text("".join(f"{'cat' if 'cat' in one else 'other'}\t{one}\n" for one in WORDS))
+    return folder
+
+
+def options(task: str, folder: Path, model: dict[str, Any] | None = None, **train: Any) -> dict[str, Any]:
+    """Options for a run of a second."""
+    data = {"seq2seq": "pairs.txt", "classify": "labels.txt"}.get(task, "lines.txt")
+    layers = {"L_enc": 1, "L_dec": 1} if task == "seq2seq" else {"L": 1}
+    chosen = {"steps": 6, "batch_size": 3, "threads": 1, "log_every": 1, "eval_every": 3, "save_every": 2} | train
+    found = {"task": task, "data": str(folder / data), "tokenizer": "char", "split": 0.25, "train": chosen}
+    return found | {"model": SIZES | layers | {"ell_max": 29} | (model or {})} | ({"documents": "line"} if task in ("lm", "mlm") else {})
+
+
+def config(task: str, folder: Path, model: dict[str, Any] | None = None, **train: Any) -> Config:
+    return Config.of(options(task, folder, model, **train))

@@ -1,0 +1,295 @@
+"""A run that was interrupted, killed or damaged: what it resumes to, and what it says."""
+
+import errno
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.training.runs import TASKS, config, files
+from transalg.training import checkpoints
+from transalg.training.loop import Outcome, train
+from transalg.training.report import Report
+
+MODEL = {"dropout": 0.1, "attention_dropout": 0.1}
+
+
+class At(Report):
+    """Does something behind a step."""
+
+    def __init__(self, step: int, act: Any) -> None:
+        self.at, self.act = step, act
+
+    def step(self, step: int, loss: float, tokens_per_second: float) -> None:
+        if step == self.at:
+            self.act()
+
+
+class Crash(Exception):
+    pass
+
+
+def crash() -> None:
+    raise Crash
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def run(task: str, folder: Path, out: str, **train_options: Any) -> Outcome:
+    more = {"noise": 0.1, "token_drop": 0.1} if task in ("seq2seq", "classify") else {}
+    chosen = {"steps": 11, "batch_size": 4, "accumulate": 2, **more, **train_options}
+    report = chosen.pop("report", None)
+    return train(config(task, folder, MODEL, **chosen), folder / out, report=report)
+
+
+def assert_same(folder: Path, one: str, other: str) -> None:
+    for name in ("last.safetensors", "best.safetensors"):
+        (ours, facts), (theirs, their_facts) = (checkpoints.load(folder / out / name) for out in (one, other))
+        assert ours.keys() == theirs.keys() and all(ours[key].equal(theirs[key]) for key in ours), name
+        for each in (facts, their_facts):
+            each.get("state", {}).pop("seconds", None)
+        assert facts == their_facts
+    lines = [[json.loads(line) for line in (folder / out / "metrics.jsonl").read_text().splitlines()] for out in (one, other)]
+    for line in lines[0] + lines[1]:
+        assert line.pop("seconds") >= 0
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_resuming_is_bit_for_bit(task: str, tmp_path: Path) -> None:
+    files(tmp_path)
+    assert run(task, tmp_path, "whole").reason == "done"
+    stopped = run(task, tmp_path, "stopped", report=At(5, interrupt))
+    assert stopped.reason == "interrupted" and stopped.state.step == 6  # the step that was under way is done and saved
+    with pytest.raises(Crash):
+        run(task, tmp_path, "crashed", report=At(7, crash))
+    assert checkpoints.facts(tmp_path / "crashed" / "last.safetensors")["state"]["step"] == 6
+    for out in ("stopped", "crashed"):
+        done = train(None, tmp_path / out, resume=True)
+        assert done.reason == "done" and done.state.step == 11
+        assert_same(tmp_path, "whole", out)
+
+
+def test_dropout_and_order_do_change_from_step_to_step(tmp_path: Path) -> None:
+    """The test above would pass if nothing were random."""
+    files(tmp_path)
+    run("lm", tmp_path, "one")
+    run("lm", tmp_path, "two", seed=1)
+    losses = [
+        [json.loads(line).get("loss") for line in (tmp_path / out / "metrics.jsonl").read_text().splitlines()] for out in ("one", "two")
+    ]
+    assert losses[0] != losses[1]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_every_optimiser_resumes(optimizer: str, tmp_path: Path) -> None:
+    files(tmp_path)
+    run("lm", tmp_path, "whole", optimizer=optimizer)
+    with pytest.raises(Crash):
+        run("lm", tmp_path, "crashed", optimizer=optimizer, report=At(9, crash))
+    train(None, tmp_path / "crashed", resume=True)
+    assert_same(tmp_path, "whole", "crashed")
+
+
+def test_parts_of_a_batch_add_up(tmp_path: Path) -> None:
+    files(tmp_path)
+    for parts in (1, 3, 5):
+        train(config("seq2seq", tmp_path, dtype="float64", batch_size=4, accumulate=parts), tmp_path / str(parts))
+    tensors = [checkpoints.load(tmp_path / str(parts) / "last.safetensors")[0] for parts in (1, 3, 5)]
+    for other in tensors[1:]:
+        torch.testing.assert_close(other, tensors[0], rtol=0, atol=1e-11)
+
+
+def test_options_of_a_resumed_run(tmp_path: Path) -> None:
+    files(tmp_path)
+    run("lm", tmp_path, "run", report=At(3, interrupt))
+    for changes, said in (
+        ({"train": {"eta": 0.5}}, "--train.eta: .* was begun with 0.01; a run that is resumed keeps its options"),
+        ({"model": {"L": 9}}, "--model.L: .* was begun with 1"),
+        ({"data": "other.txt"}, "--data: .* was begun with .*lines.txt"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            train(None, tmp_path / "run", resume=True, changes=changes)
+    longer = train(None, tmp_path / "run", resume=True, changes={"task": "lm", "train": {"steps": 13, "batch_size": 4}})
+    assert longer.state.step == 13
+    again = train(None, tmp_path / "run", resume=True)
+    assert again.state.step == 13 and again.figures["val_loss"] > 0
+    with pytest.raises(ValueError, match="exists already; --resume goes on with it, --overwrite begins anew"):
+        run("lm", tmp_path, "run")
+    with pytest.raises(ValueError, match="there is no run to resume"):
+        train(None, tmp_path / "none", resume=True)
+
+
+# Whole or not at all ---------------------------------------------------------------------------------------------------
+
+KILLED = """
+import json, os, random, resource, signal, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from tests.training.runs import config, files
+from transalg.training import checkpoints
+from transalg.training.loop import train
+from transalg.training.report import Report
+
+folder = Path(sys.argv[1])
+draw = random.Random(5)
+STEPS = 60
+
+def attempt(out, patch=lambda: None):
+    child = os.fork()
+    if child:
+        return child
+    patch()
+    train(config("lm", folder, {"d_e": 34, "d_mlp": 257}, steps=STEPS, save_every=1, eval_every=2), folder / out, resume=True)
+    os._exit(0)
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def kill(child):
+    try:
+        os.kill(child, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+def while_writing(share, name):
+    whole = checkpoints.save_file
+    def half(tensors, path, *rest):
+        whole(tensors, path, *rest)
+        if name in str(path):
+            os.truncate(path, int(share * os.path.getsize(path)))
+            die()
+    def patch():
+        checkpoints.save_file = half
+    return patch
+
+def around(name, before):
+    module = checkpoints if name == "save" else os
+    whole = getattr(module, name)
+    def act(*arguments, **more):
+        if not before: whole(*arguments, **more)
+        if name != "save" or "last" in str(arguments[0]): die()
+    def patch():
+        setattr(module, name, act)
+    return patch
+
+moments = [while_writing(share, name) for share in (0, 0.3, 0.999, 1) for name in ("best", "last")]
+moments += [around(name, before) for name in ("replace", "fsync") for before in (True, False)]
+kills, step = 0, 0
+os.waitpid(attempt("run", around("save", False)), 0)  # so that there is a first checkpoint
+while kills < 60:
+    timed = kills >= len(moments)
+    child = attempt("run", (lambda: None) if timed else moments[kills])
+    if timed:  # at a random moment of its life
+        signal.signal(signal.SIGALRM, lambda *_: kill(child))
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.001, 0.12))
+    status = os.waitpid(child, 0)[1]
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert status in (0, signal.SIGKILL), status
+    kills += 1
+    tensors, facts = checkpoints.load(folder / "run" / "last.safetensors")
+    if (folder / "run" / "best.safetensors").exists():
+        checkpoints.load(folder / "run" / "best.safetensors")
+    assert facts["state"]["step"] >= step
+    step = facts["state"]["step"]
+    print(step, file=sys.stderr)
+os.waitpid(attempt("run"), 0)
+os.waitpid(attempt("whole"), 0)
+for which in ("last", "best"):
+    ours, facts = checkpoints.load(folder / "run" / f"{which}.safetensors")
+    theirs, _ = checkpoints.load(folder / "whole" / f"{which}.safetensors")
+    assert which == "best" or facts["state"]["step"] == STEPS
+    assert all(ours[name].equal(theirs[name]) for name in theirs)
+print(json.dumps({"kills": kills, "step": step}))
+"""
+
+
+def test_killed_at_any_moment_it_resumes_from_a_whole_checkpoint(tmp_path: Path) -> None:
+    files(tmp_path)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    assert found["kills"] >= 50 and found["step"] > 5, found
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "last.safetensors"
+    checkpoints.save(path, {"a": torch.ones(10)}, {"step": 1})
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limit[1]))
+    try:
+        with pytest.raises(ValueError, match=r"last\.safetensors: cannot be written: .*; what was there before is still there"):
+            checkpoints.save(path, {"a": torch.ones(10_000)}, {"step": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert checkpoints.load(path)[1] == {"step": 1} and [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(tmp_path)
+
+    def full(_: Any, path: Path, *__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fill() -> None:
+        monkeypatch.setattr(checkpoints, "save_file", full)
+
+    with pytest.raises(ValueError, match="cannot be written: No space left on device; what was there before is still there"):
+        run("lm", tmp_path, "run", report=At(7, fill))
+    monkeypatch.undo()
+    assert train(None, tmp_path / "run", resume=True).state.step == 11
+
+
+def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
+    files(tmp_path)
+    run("lm", tmp_path, "run", report=At(3, interrupt))
+    path = tmp_path / "run" / "last.safetensors"
+    whole = path.read_bytes()
+    for damaged in (whole[:-5], whole[:50], b"", b"no safetensors"):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"last\.safetensors: not a whole checkpoint of transalg"):
+            train(None, tmp_path / "run", resume=True)
+        assert path.read_bytes() == damaged
+    checkpoints.save(path, {"model.W_e": torch.ones(2, 3)}, {"state": {}})
+    with pytest.raises(ValueError, match="cannot be resumed from: the checkpoint has other parameters"):
+        train(None, tmp_path / "run", resume=True)
+    path.write_bytes(whole)
+    (tmp_path / "run" / "config.toml").write_text("task = lm")
+    with pytest.raises(ValueError, match=r"config\.toml: not TOML"):
+        train(None, tmp_path / "run", resume=True)
+
+
+def test_nothing_is_pickled(tmp_path: Path) -> None:
+    files(tmp_path)
+    run("lm", tmp_path, "run")
+    kinds = {path.suffix for path in (tmp_path / "run").iterdir()}
+    assert kinds == {".safetensors", ".json", ".toml", ".jsonl"}
+    assert (tmp_path / "run" / "last.safetensors").stat().st_mode & 0o044, "others may read it, as they may read any new file here"
+
+
+def test_half_a_line_of_metrics_is_forgotten(tmp_path: Path) -> None:
+    files(tmp_path)
+    run("lm", tmp_path, "whole")
+    with pytest.raises(Crash):
+        run("lm", tmp_path, "crashed", report=At(7, crash))
+    with (tmp_path / "crashed" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 8, "lo')
+    train(None, tmp_path / "crashed", resume=True)
+    assert_same(tmp_path, "whole", "crashed")
+
+
+@pytest.mark.parametrize("seed", [random.Random(1).randrange(2**62)])
+def test_large_seeds(seed: int, tmp_path: Path) -> None:
+    files(tmp_path)
+    assert run("mlm", tmp_path, "run", seed=seed, steps=2).state.step == 2
