@@ -9,12 +9,15 @@ from rich.text import Text
 
 from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
+from transalg.cli.evaluate import EvaluateVerb
+from transalg.cli.plot import PlotVerb
 from transalg.cli.presets import PresetsVerb
+from transalg.cli.tokenizer import TokenizerVerb
 from transalg.cli.trace import TraceVerb
 from transalg.cli.train import TrainVerb
 from transalg.cli.verify import VerifyVerb
 
-Verb = TrainVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+Verb = TrainVerb | EvaluateVerb | PlotVerb | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
 
 
 def main() -> None:

@@ -1,0 +1,186 @@
+"""The figures of every task."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transalg.data.batches import Plan
+from transalg.data.rows import Rows
+from transalg.data.shuffle import number
+from transalg.evaluation.probabilities import class_log_probabilities, log_probabilities
+from transalg.hyper import of
+from transalg.inference.decoding import predict
+from transalg.model.rows import CALL
+from transalg.tokenization import Tokenizer
+from transalg.training import runs
+from transalg.training.config import Config, Task, read
+from transalg.training.prepare import rows, tokens
+from transalg.training.report import Report
+from transalg.training.tasks import MODELS, example
+
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run, read back: its best model, its tokenizer, its options."""
+
+    folder: Path
+    task: Task
+    model: Any
+    tokenizer: Tokenizer
+    labels: tuple[str, ...]
+    config: Config
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "cpu") -> "Trained":
+        facts = runs.facts(folder)
+        model = MODELS[facts["task"]](of(facts["hyper"]), device=device)
+        tensors = runs.tensors(folder)
+        model.to(next(iter(tensors.values())).dtype).load_state_dict(tensors)
+        config = Config.of(read(folder / "config.toml"))
+        return cls(folder, facts["task"], model.eval(), Tokenizer.load(folder / "tokenizer.json"), tuple(facts["labels"]), config)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found: figures in the order to show them, those of every class, and predictions, where there are some."""
+
+    figures: dict[str, float]
+    classes: dict[str, dict[str, float]]
+    predictions: list[dict[str, Any]]
+
+
+def evaluate(found: Sequence[Trained], data: str | None = None, *, predictions: bool = False, report: Report | None = None) -> Measured:
+    """The figures of one model, or of several whose P̂ is averaged, on data, or on what their run held back for validation."""
+    first = found[0]
+    for other in found[1:]:
+        if (other.task, other.labels, other.tokenizer.core.to_str()) != (first.task, first.labels, first.tokenizer.core.to_str()):
+            raise ValueError(f"{other.folder}: expected the task, the vocabulary and the classes of {first.folder}, got others")
+    report = report or Report()
+    held, text_bytes = _data(first, data, report)
+    if min(model.model.hyper.ell_max for model in found) < first.model.hyper.ell_max:
+        raise ValueError(f"ell_max: expected at least {first.model.hyper.ell_max} in all runs, as in {first.folder}")
+    models = [each.model for each in found]
+    if first.task == "classify":
+        return _classes(first, models, held, predictions)
+    device = models[0].W_e.device
+    logs, right = [], []
+    with report.work("Evaluating", len(held)) as progress:
+        for i, index, batch in _batches(held):
+            seed = number(2**31, 0, i)
+            arguments, _ = example(first.task, batch, first.model.hyper, seed).part(0, 1, device)
+            log_P, best = log_probabilities(models, first.task, arguments)
+            logs.append(log_P.cpu())
+            right.append(best.cpu())
+            progress(len(index))
+    log_P, best = torch.cat(logs), torch.cat(right)
+    if not len(log_P):
+        raise ValueError(f"{data or first.folder}: there is nothing to predict")
+    loss = float(-log_P.mean())
+    figures = {"loss": loss, "perplexity": exp(min(loss, 700.0))}
+    if first.task == "lm":
+        text_bytes = text_bytes or _bytes(held, first.tokenizer)
+        figures |= {"bits per byte": float(-log_P.sum()) / log(2) / text_bytes} if text_bytes else {}
+    figures["accuracy"] = float(best.double().mean())
+    figures["predicted tokens"] = len(log_P)
+    if first.task == "seq2seq":
+        return _pairs(first, models, held, figures, predictions, report)
+    return Measured(figures, {}, [])
+
+
+def _data(first: Trained, data: str | None, report: Report) -> tuple[Rows, int | None]:
+    """The rows to look at, and of how many bytes of text they are if that is known."""
+    config = first.config
+    name, share = (data, None) if data else (config.valid, None) if config.valid else (config.data, config.share())
+    if not data and not config.valid and share is None:
+        raise ValueError(f"{first.folder}: this run held nothing back for validation; give --data")
+    source = config.source(name)
+    store = tokens(source, first.tokenizer, first.folder, report, first.labels)
+    train, valid = rows(config, store, source, first.model.hyper, share)
+    return (valid if share else train).rows(), None if share else store.meta.text_bytes
+
+
+def _batches(held: Rows) -> Iterator[tuple[int, Any, Any]]:
+    for i, index in enumerate(Plan(1, tokens=CALL, shuffle=False).batches(held)):
+        yield i, index, held.batch(np.asarray(index))
+
+
+def _bytes(held: Rows, tokenizer: Tokenizer) -> int:
+    """Of the text that is predicted; none is known of a vocabulary of words, which does not give text back as it was."""
+    if tokenizer.kind == "word":
+        return 0
+    total = 0
+    for _, _, batch in _batches(held):
+        ids, lengths = batch.streams["x"]
+        total += sum(len(tokenizer.decode(row[1:length].tolist()).encode()) for row, length in zip(ids, lengths, strict=True))
+    return total
+
+
+def _classes(first: Trained, models: list[Any], held: Rows, keep: bool) -> Measured:
+    N_C = len(first.labels)
+    table = np.zeros((N_C, N_C), int)  # [true, found]
+    loss, kept = 0.0, []
+    for _, _, batch in _batches(held):
+        x, c, lengths = example("classify", batch, first.model.hyper, 0).part(0, 1, models[0].W_e.device)[0]
+        log_P = class_log_probabilities(models, x, lengths)
+        loss -= float(log_P.gather(1, c[:, None]).sum())
+        guess = log_P.argmax(dim=1).cpu().numpy()
+        np.add.at(table, (c.cpu().numpy(), guess), 1)
+        if keep:
+            texts = [first.tokenizer.decode(row[:length].tolist()) for row, length in zip(x, lengths, strict=True)]
+            probable = log_P.exp().max(dim=1).values.tolist()
+            kept += [
+                {"text": text, "label": first.labels[true], "prediction": first.labels[found], "probability": p}
+                for text, true, found, p in zip(texts, c.tolist(), guess.tolist(), probable, strict=True)
+            ]
+    right, found, there = np.diag(table), table.sum(axis=0), table.sum(axis=1)
+    precision, recall = right / np.maximum(1, found), right / np.maximum(1, there)
+    f1 = 2 * right / np.maximum(1, found + there)
+    classes = {
+        label: {"precision": float(precision[i]), "recall": float(recall[i]), "F1": float(f1[i]), "texts": int(there[i])}
+        for i, label in enumerate(first.labels)
+    }
+    figures = {"accuracy": float(right.sum() / there.sum()), "macro F1": float(f1[there > 0].mean())}
+    figures |= {"loss": loss / int(there.sum()), "texts": int(there.sum())}
+    return Measured(figures, classes, kept)
+
+
+def _pairs(first: Trained, models: list[Any], held: Rows, figures: dict[str, float], keep: bool, report: Report) -> Measured:
+    import sacrebleu
+
+    sources, references, guesses = list[str](), list[str](), list[str]()
+    exact = wrong = length = 0
+    with report.work("Predicting", len(held)) as progress:
+        for _, index, batch in _batches(held):
+            (z, x, z_lengths, x_lengths), _ = example("seq2seq", batch, first.model.hyper, 0).part(0, 1, models[0].W_e.device)
+            found = predict(models, z, z_lengths, ell=2 * max(x_lengths) + 8)
+            truth = [row[1 : end - 1].tolist() for row, end in zip(x, x_lengths, strict=True)]
+            exact += sum(ours == theirs for ours, theirs in zip(found, truth, strict=True))
+            wrong += sum(edits(ours, theirs) for ours, theirs in zip(found, truth, strict=True))
+            length += sum(len(theirs) for theirs in truth)
+            sources += [first.tokenizer.decode(row[:end].tolist()) for row, end in zip(z, z_lengths, strict=True)]
+            references += [first.tokenizer.decode(row) for row in truth]
+            guesses += [first.tokenizer.decode(row) for row in found]
+            progress(len(index))
+    figures |= {"exact match": exact / len(guesses), "token error rate": wrong / max(1, length)}
+    figures |= {"BLEU": float(sacrebleu.corpus_bleu(guesses, [references]).score), "pairs": len(guesses)}
+    kept = (
+        [{"source": z, "target": x, "prediction": guess} for z, x, guess in zip(sources, references, guesses, strict=True)] if keep else []
+    )
+    return Measured(figures, {}, kept)
+
+
+def edits(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many insertions, deletions and replacements make one of the other (Levenshtein's distance)."""
+    row = list(range(len(other) + 1))
+    for i, left in enumerate(one, 1):
+        corner, row[0] = row[0], i
+        for j, right in enumerate(other, 1):
+            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (left != right))
+    return row[-1]
