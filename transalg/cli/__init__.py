@@ -9,6 +9,7 @@ from rich.text import Text
 
 from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
+from transalg.cli.demo import DemoVerb
 from transalg.cli.evaluate import EvaluateVerb
 from transalg.cli.plot import PlotVerb
 from transalg.cli.presets import PresetsVerb
@@ -17,7 +18,7 @@ from transalg.cli.trace import TraceVerb
 from transalg.cli.train import TrainVerb
 from transalg.cli.verify import VerifyVerb
 
-Verb = TrainVerb | EvaluateVerb | PlotVerb | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+Verb = DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
 
 
 def main() -> None:

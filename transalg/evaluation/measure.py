@@ -94,6 +94,11 @@ def evaluate(found: Sequence[Trained], data: str | None = None, *, predictions: 
     return Measured(figures, {}, [])
 
 
+def held_out(found: Trained) -> Rows:
+    """What a run held back for validation."""
+    return _data(found, None, Report())[0]
+
+
 def _data(first: Trained, data: str | None, report: Report) -> tuple[Rows, int | None]:
     """The rows to look at, and of how many bytes of text they are if that is known."""
     config = first.config

@@ -21,6 +21,12 @@ def log_loss(
     if X.ndim != 2 or targets.shape != X.shape[:1]:
         raise refuse("targets", f"a token for each row of X, {tuple(X.shape)}", f"the shape {tuple(targets.shape)}")
     within("targets", targets, len(W_u))
+    device = X.device.type
+    if torch.is_autocast_enabled(device):
+        low = torch.get_autocast_dtype(device)
+        X, W_u, b_u = X.to(low), W_u.to(low), None if b_u is None else b_u.to(low)
+        with torch.autocast(device, enabled=False):
+            return log_loss(X, W_u, targets, b_u, label_smoothing=label_smoothing, weight=weight)
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (X, W_u, b_u)):
         loss: Tensor = _LogLoss.apply(X, W_u, b_u, targets, label_smoothing, weight)  # type: ignore[no-untyped-call]
         return loss
@@ -67,7 +73,7 @@ def _run(
     loss = X.new_zeros((), dtype=precise)
     for start in range(0, len(X), size):
         x, target = X[start : start + size], targets[start : start + size, None]
-        logits = torch.mm(x, W_u.T, out=room[: len(x)])
+        logits = torch.mm(x, W_u.T, out=room[: len(x)]).to(precise)
         if b_u is not None:
             logits += b_u
         most, at = logits.max(dim=1, keepdim=True)
@@ -81,7 +87,7 @@ def _run(
         if gradients is not None:
             dX, dW, db = gradients
             error = P.sub_(smoothing / N_V) if smoothing else P  # ∂loss/∂logits = P − target
-            error.scatter_add_(1, target, error.new_full(target.shape, smoothing - 1))
+            error = error.scatter_add_(1, target, error.new_full(target.shape, smoothing - 1)).to(X.dtype)
             if dX is not None:
                 torch.mm(error, W_u, out=dX[start : start + size])
             if dW is not None:

@@ -1,0 +1,134 @@
+"""The figures: against the formal algorithms, sacrebleu and plain counting."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.training.runs import TASKS, config, files
+from transalg.evaluation.baselines import most_frequent, naive_bayes
+from transalg.evaluation.measure import Trained, edits, evaluate, held_out
+from transalg.model.bridge import twin
+from transalg.training.loop import train
+from transalg.verify.trained import verify
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trained]:
+    folder = files(tmp_path_factory.mktemp("runs"))
+    for task in TASKS:
+        train(config(task, folder, {"label_smoothing": 0.1}, steps=6, dtype="float64"), folder / task)
+    return {task: Trained.load(folder / task) for task in TASKS}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_evaluating_finds_the_validation_loss_of_the_run(task: str, trained: dict[str, Trained]) -> None:
+    from transalg.training import runs
+
+    measured = evaluate([trained[task]])
+    assert measured.figures["loss"] == pytest.approx(runs.facts(trained[task].folder)["val_loss"], abs=1e-10)
+
+
+def test_language_models_against_the_formal_algorithm(trained: dict[str, Trained]) -> None:
+    run = trained["lm"]
+    lines = (run.folder.parent / "lines.txt").read_text().splitlines()
+    total, tokens = 0.0, 0
+    for line in lines:
+        x = torch.tensor(run.tokenizer.encode(line))
+        P = twin(run.model.hyper)(x, run.model.theta())
+        total -= float(P[x[1:], torch.arange(len(x) - 1)].log().sum())
+        tokens += len(x) - 1
+    figures = evaluate([run], str(run.folder.parent / "lines.txt")).figures
+    assert figures["predicted tokens"] == tokens
+    assert figures["loss"] == pytest.approx(total / tokens, abs=1e-10)
+    assert figures["perplexity"] == pytest.approx(math.exp(total / tokens))
+    assert figures["bits per byte"] == pytest.approx(total / math.log(2) / sum(len(line) for line in lines))
+
+
+def test_pairs_are_counted_as_plainly_as_can_be(trained: dict[str, Trained]) -> None:
+    measured = evaluate([trained["seq2seq"]], str(trained["seq2seq"].folder.parent / "pairs.txt"), predictions=True)
+    kept = measured.predictions
+    assert len(kept) == measured.figures["pairs"] == 8 and all(one["target"] == one["source"][::-1] for one in kept)
+    guesses, references = [one["prediction"] for one in kept], [one["target"] for one in kept]
+    assert measured.figures["exact match"] == sum(a == b for a, b in zip(guesses, references, strict=True)) / 8
+    assert measured.figures["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(guesses, [references]).score)
+    wrong = sum(edits(list(map(ord, a)), list(map(ord, b))) for a, b in zip(guesses, references, strict=True))
+    assert measured.figures["token error rate"] == pytest.approx(wrong / sum(map(len, references)))
+
+
+def test_classes_are_counted_as_plainly_as_can_be(trained: dict[str, Trained]) -> None:
+    measured = evaluate([trained["classify"]], str(trained["classify"].folder.parent / "labels.txt"), predictions=True)
+    kept = measured.predictions
+    assert measured.figures["accuracy"] == sum(one["label"] == one["prediction"] for one in kept) / 8
+    for label, figures in measured.classes.items():
+        true = [one for one in kept if one["label"] == label]
+        said = [one for one in kept if one["prediction"] == label]
+        both = [one for one in true if one in said]
+        assert figures["texts"] == len(true) and figures["recall"] == len(both) / len(true)
+        assert figures["precision"] == (len(both) / len(said) if said else 0)
+        assert figures["F1"] == pytest.approx(2 * len(both) / (len(true) + len(said)))
+
+
+def test_an_ensemble_averages_probabilities(trained: dict[str, Trained], tmp_path: Path) -> None:
+    for task in ("lm", "classify", "mlm"):
+        run = trained[task]
+        folder = run.folder.parent
+        other = folder / f"{task}-other"
+        if not other.exists():
+            train(config(task, folder, {"label_smoothing": 0.1}, steps=6, dtype="float64", eta=0.03), other)
+        pair = [run, Trained.load(other)]
+        alone = [evaluate([each]).figures["loss"] for each in pair]
+        together = evaluate(pair).figures["loss"]
+        assert evaluate([run, run]).figures["loss"] == pytest.approx(alone[0], abs=1e-12)
+        assert together < sum(alone) / 2, "log is concave"
+    with pytest.raises(ValueError, match="expected the task, the vocabulary and the classes"):
+        evaluate([trained["lm"], trained["mlm"]])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_trained_model_is_the_formal_algorithm(task: str, trained: dict[str, Trained]) -> None:
+    verdict = verify(trained[task])
+    assert verdict.holds and verdict.of_P > 0
+    broken = replace(trained[task], model=trained[task].model)
+    with torch.no_grad():
+        broken.model.W_e[3] += 1e-3
+    assert verify(broken).holds, "another θ is another model, and still equal to its formal algorithm"
+
+
+def test_what_cannot_be_evaluated(trained: dict[str, Trained], tmp_path: Path) -> None:
+    run = trained["classify"]
+    (tmp_path / "a.txt").write_text("dog\tthe cat\n")
+    with pytest.raises(ValueError, match=r"a\.txt:1: expected one of the model's classes, cat, other; got 'dog'"):
+        evaluate([run], str(tmp_path / "a.txt"))
+    with pytest.raises(ValueError, match="held nothing back for validation; give --data"):
+        evaluate([replace(run, config=replace(run.config, split=0.0))])
+    (tmp_path / "b.txt").write_text("cat\t" + "a cat " * 99)
+    with pytest.raises(ValueError, match=r"b\.txt:1: \d+ tokens, and the model takes 29"):
+        evaluate([run], str(tmp_path / "b.txt"))
+
+
+@given(st.lists(st.integers(0, 3), max_size=7), st.lists(st.integers(0, 3), max_size=7))
+def test_edits(one: list[int], other: list[int]) -> None:
+    def plain(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+        if not a or not b:
+            return len(a) + len(b)
+        return min(plain(a[1:], b) + 1, plain(a, b[1:]) + 1, plain(a[1:], b[1:]) + (a[0] != b[0]))
+
+    assert edits(one, other) == plain(tuple(one[:5]), tuple(other[:5])) if max(len(one), len(other)) <= 5 else True
+    assert edits(one, other) == edits(other, one) and (edits(one, other) == 0) == (one == other)
+
+
+def test_baselines(trained: dict[str, Trained]) -> None:
+    run = trained["classify"]
+    held = held_out(run)
+    whole = replace(held, part=replace(held.part, inside=False, lo=0, hi=0))
+    classes = whole.batch(np.arange(len(whole))).classes
+    assert classes is not None and len(classes) == 8
+    assert most_frequent(whole, whole) == max(np.bincount(classes)) / 8
+    assert naive_bayes(whole, whole, run.tokenizer.N_V) > most_frequent(whole, whole)

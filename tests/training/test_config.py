@@ -1,0 +1,118 @@
+"""Options: what is filled in, what is refused, and that a TOML file says the same."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transalg.hyper import DHyper, EDHyper, of, preset
+from transalg.training.config import TASKS, Config, Train, read
+
+
+def make(task: str = "lm", **given: Any) -> Config:
+    return Config.of({"task": task, "data": "pydocs"} | given)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_file_says_the_same(task: str) -> None:
+    config = make(task, split=0.2, model={"H": 2, "dropout": 0.1}, train={"eta": 0.5, "patience": 3})
+    filled = config.filled(config.hyper(100, 37, 5), 10)
+    for each in (config, filled):
+        assert Config.of(tomllib.loads(each.toml())) == each
+    assert filled.hyper(100, 37, 5) == config.hyper(100, 37, 5)  # what was filled in is what would have been
+    assert filled.filled(filled.hyper(100, 37, 5), 99) == filled
+
+
+def test_what_is_filled_in() -> None:
+    hyper = make().hyper(100, 50)
+    assert (hyper.L, hyper.d_e, hyper.d_mlp, hyper.ell_max, hyper.N_V) == (4, 128, 512, 128, 100)
+    train = make().filled(hyper, 10).train
+    assert (train.steps, train.eta, train.warmup, train.eval_every, train.save_every) == (1000, 0.01, 100, 100, 100)
+    assert make("classify").hyper(100, 50, 3).ell_max == 50 and make("seq2seq").hyper(100, 5000).ell_max == 1024
+    wide = make(model={"d_e": 512}).hyper(100, 50)
+    assert wide.d_mlp == 2048 and make().filled(wide, 10).train.eta == pytest.approx(0.005)
+    assert make("classify").filled(hyper, 7).train.steps == 140
+    assert make(train={"epochs": 2.5}).filled(hyper, 10).train.steps == 25
+    assert make(train={"optimizer": "sgd"}).filled(wide, 10).train.eta == 0.1
+
+
+def test_presets_and_other_models_to_start_from() -> None:
+    gpt2 = make(preset="gpt2", model={"L": 2, "ell_max": 64}).hyper(300, 50)
+    assert gpt2 == preset("gpt2", L=2, ell_max=64, N_V=300)
+    narrow = make(preset="gpt2", model={"d_e": 96, "H": 3}).hyper(300, 50)
+    assert (narrow.d_attn, narrow.d_mlp) == (32, 384)
+    bert = make("classify", preset="bert-base").hyper(300, 50, 4)
+    assert bert.N_C == 4 and not bert.tied and bert.segments == 2 and bert.d_e == 768
+    with pytest.raises(ValueError, match="bert-base: a model of Algorithm 9; lm takes Algorithm 10"):
+        make(preset="bert-base").hyper(300, 50)
+    base = make("mlm").hyper(100, 50)
+    assert make("classify").hyper(100, 50, 3, base).d_e == base.d_e
+    with pytest.raises(ValueError, match="there is no preset 'gpt9'"):
+        make(preset="gpt9").hyper(10, 5)
+
+
+def test_shares() -> None:
+    assert make().share() == (0.9, 1.0) and make(split=0).share() is None and make(valid="x").share() is None
+    assert make(folds=4, fold=2).share() == (0.25, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"trian": {}}, "trian: there is no such option; did you mean train?"),
+        ({"train": {"step": 3}}, "train.step: there is no such option; did you mean steps?"),
+        ({"train": {"steps": 2.5}}, "train.steps: expected a whole number, got 2.5"),
+        ({"train": {"steps": True}}, "train.steps: expected a whole number, got True"),
+        ({"train": {"eta": "fast"}}, "train.eta: expected a number, got 'fast'"),
+        ({"train": {"compile": 1}}, "train.compile: expected true or false, got 1"),
+        ({"train": {"steps": 0}}, "train.steps: expected more than 0, got 0"),
+        ({"train": {"batch_size": 0}}, "train.batch_size: expected at least 1, got 0"),
+        ({"train": {"eta": float("nan")}}, "train.eta: expected more than 0, got nan"),
+        ({"train": {"steps": 3, "epochs": 2}}, "expected steps or epochs, got both"),
+        ({"train": {"optimizer": "adam"}}, "train.optimizer: expected muon, adamw, sgd, got 'adam'"),
+        ({"train": {"noise": 0.1}}, "lm predicts what it reads"),
+        ({"train": 3}, "train: expected a table of options, got 3"),
+        ({"task": "lms"}, "task: expected lm, mlm, seq2seq, classify, got 'lms'"),
+        ({"data": ""}, "--data: expected a file"),
+        ({"split": 1.5}, r"split: expected a number in [0, 1), got 1.5"),
+        ({"folds": 1}, "folds: expected at least 2, got 1"),
+        ({"folds": 2, "valid": "x"}, "--valid cannot be given"),
+        ({"preset": "gpt2", "init": "run"}, "expected a preset or --init, got both"),
+        ({"model": {"L_enc": 2}}, "--model.L_enc: a model for lm (Algorithm 10) has no such option"),
+        ({"model": {"droput": 0.1}}, "--model.droput: a model for lm (Algorithm 10) has no such option; did you mean dropout?"),
+        ({"model": {"N_V": 9}}, "it comes from the data"),
+        ({"documents": "page"}, "documents: expected file, paragraph, line, got 'page'"),
+    ],
+)
+def test_what_is_refused(given: dict[str, Any], said: str) -> None:
+    import re
+
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Config.of({"task": "lm", "data": "pydocs"} | given)
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    with pytest.raises(ValueError, match=r"a\.toml: cannot be read: No such file"):
+        read(path)
+    path.write_text("task = = 3\n")
+    with pytest.raises(ValueError, match=r"a\.toml: not TOML: .*line 1"):
+        read(path)
+
+
+def test_hyperparameters_as_data() -> None:
+    for hyper in (preset("bert-base"), preset("gpt3-small"), preset("transformer-base"), preset("gopher-44m")):
+        assert of(hyper.data()) == hyper
+    with pytest.raises(ValueError, match="kind: expected DHyper"):
+        of({"kind": "Hyper"})
+    with pytest.raises(ValueError, match="L_enc: Algorithm 10 has no such hyperparameter"):
+        of(preset("gpt2").data() | {"L_enc": 2})
+    assert isinstance(of(preset("transformer-base").data()), EDHyper) and isinstance(of(preset("gpt2").data()), DHyper)
+
+
+def test_every_option_is_documented() -> None:
+    from dataclasses import fields
+
+    for kind in (Config, Train):
+        assert all(len(each.metadata.get("doc", "")) > 5 for each in fields(kind) if each.name not in ("task", "model", "train"))

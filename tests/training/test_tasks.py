@@ -1,0 +1,140 @@
+"""Batches as the losses take them, validation, augmentation, fine-tuning, folds, early stopping."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.training.runs import TASKS, WORDS, config, files
+from transalg.data.rows import Batch
+from transalg.hyper import DHyper
+from transalg.training import checkpoints, runs
+from transalg.training.loop import train
+from transalg.training.tasks import augmented, example
+from transalg.verify.cases import small
+
+HYPER = small(DHyper)
+
+
+def batch(rows: list[list[int]], classes: bool = False) -> Batch:
+    lengths = np.array([len(row) for row in rows])
+    ids = np.full((len(rows), lengths.max()), 7)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+    return Batch({"x": (ids, lengths)}, np.arange(len(rows)) if classes else None)
+
+
+ROWS = [[HYPER.bos_token, 1, 2, 3, HYPER.eos_token], [HYPER.bos_token, 4, HYPER.eos_token], [HYPER.bos_token, 5, 6, HYPER.eos_token]]
+
+
+def test_parts_are_all_rows_once() -> None:
+    found = example("classify", batch(ROWS, classes=True), HYPER, 0)
+    seen = []
+    for i in range(4):
+        (x, c, lengths), there = found.part(i, 4, torch.device("cpu"))
+        assert there == (i < 3) and x.shape == (1, max(lengths))
+        seen += c.tolist() if there else []
+    assert sorted(seen) == [0, 1, 2] and found.count == 3
+
+
+def test_augmentation_spares_the_ends_and_nothing_else() -> None:
+    rows = [[HYPER.bos_token, *([i % 19 for i in range(200)]), HYPER.eos_token], ROWS[1]]
+    given = batch(rows)
+    same = augmented("classify", given, HYPER, 0.0, 0.0, 1)
+    assert same is given
+    noisy, lengths = augmented("classify", given, HYPER, 0.5, 0.0, 1).streams["x"]
+    changed = (noisy[0, 1:201] != given.streams["x"][0][0, 1:201]).mean()
+    assert lengths.tolist() == [202, 3] and 0.35 < changed < 0.6 and noisy[0, :202].max() == HYPER.eos_token
+    assert noisy[0, 0] == HYPER.bos_token and noisy[0, 201] == HYPER.eos_token and (noisy[0, 1:201] < HYPER.mask_token).all()
+    dropped, lengths = augmented("classify", given, HYPER, 0.0, 0.3, 1).streams["x"]
+    assert 110 < lengths[0] < 170 and dropped[0, 0] == HYPER.bos_token and dropped[0, lengths[0] - 1] == HYPER.eos_token
+    kept = dropped[0, 1 : lengths[0] - 1].tolist()
+    rest = iter(rows[0][1:-1])
+    assert all(one in rest for one in kept), "what is kept is in its old order"
+    again = augmented("classify", given, HYPER, 0.0, 0.3, 1).streams["x"]
+    assert again[0].tolist() == dropped.tolist() and augmented("classify", given, HYPER, 0, 0.3, 2).streams["x"][1][0] != lengths[0]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_model_learns(task: str, tmp_path: Path) -> None:
+    files(tmp_path)
+    often = {"p_mask": 0.5} if task == "mlm" else {}
+    outcome = train(config(task, tmp_path, often, steps=60, eta=0.02, eval_every=20), tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert len(losses) == 60 and sum(losses[-15:]) < 0.9 * sum(losses[:15])
+    evaluations = [line for line in lines if "val_loss" in line]
+    assert [line["step"] for line in evaluations] == [20, 40, 60]
+    assert outcome.state.best == min(line["val_loss"] for line in evaluations)
+    facts = runs.facts(tmp_path / "run")
+    assert facts["val_loss"] == outcome.state.best and facts["task"] == task and facts["step"] == outcome.state.best_step
+    assert ("val_accuracy" in outcome.figures) == (task == "classify")
+    assert all(line["tokens"] > 0 and line["seconds"] > 0 for line in lines)
+
+
+def test_early_stopping_and_the_best_model(tmp_path: Path) -> None:
+    files(tmp_path)
+    outcome = train(config("lm", tmp_path, steps=400, eta=0.3, warmup=0, eval_every=1, patience=3, clip=0), tmp_path / "run")
+    assert outcome.reason == "patience" and outcome.state.step == outcome.state.best_step + 3 < 400
+    assert runs.facts(tmp_path / "run")["step"] == outcome.state.best_step
+    assert checkpoints.facts(tmp_path / "run" / "last.safetensors")["state"]["step"] == outcome.state.step
+
+
+def test_folds_validate_on_every_record_once(tmp_path: Path) -> None:
+    files(tmp_path)
+    seen = []
+    for fold in (1, 2, 3, 4):
+        from transalg.training.prepare import prepare
+        from transalg.training.report import Report
+
+        found = prepare(replace(config("classify", tmp_path), folds=4, fold=fold), tmp_path / "run", Report())
+        assert found.valid is not None and len(found.valid) == 2 and len(found.train.rows()) == 6
+        ids, lengths = found.valid.batch(np.arange(2)).streams["x"]
+        seen += [found.tokenizer.decode(row[:length].tolist()) for row, length in zip(ids, lengths, strict=True)]
+    assert sorted(seen) == sorted(WORDS)
+
+
+def test_fine_tuning_starts_from_the_other_model(tmp_path: Path) -> None:
+    files(tmp_path)
+    train(config("mlm", tmp_path, steps=3), tmp_path / "first")
+    chosen = replace(config("classify", tmp_path, steps=1, eta=1e-12, warmup=0), init=str(tmp_path / "first"), tokenizer="", model={})
+    train(chosen, tmp_path / "second")
+    first, second = runs.tensors(tmp_path / "first"), runs.tensors(tmp_path / "second")
+    shared = first.keys() & second.keys()
+    assert second.keys() - first.keys() == {"W_c", "b_c"} and len(shared) > 10
+    assert all(torch.allclose(first[name], second[name], atol=1e-9) for name in shared)
+    assert (tmp_path / "first" / "tokenizer.json").read_text() == (tmp_path / "second" / "tokenizer.json").read_text()
+    with pytest.raises(ValueError, match="belong to its own tokenizer"):
+        train(replace(chosen, tokenizer="word"), tmp_path / "third")
+    with pytest.raises(ValueError, match="a model of Algorithm 9; lm takes Algorithm 10"):
+        train(replace(config("lm", tmp_path), init=str(tmp_path / "first"), tokenizer="", model={}), tmp_path / "third")
+    with pytest.raises(ValueError, match="there is none"):
+        train(replace(chosen, init=str(tmp_path / "none")), tmp_path / "third")
+    assert not (tmp_path / "third").exists()
+
+
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
+    files(tmp_path)
+    chosen = config("lm", tmp_path, {"norm_first": False}, steps=200, eta=1e30, optimizer="sgd", clip=0, loss="sum", warmup=0)
+    with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step \d+: a smaller --train\.eta helps \(it was"):
+        train(chosen, tmp_path / "run")
+
+
+def test_bfloat16_computes_in_bfloat16_and_keeps_float32(tmp_path: Path) -> None:
+    files(tmp_path)
+    for task in TASKS:
+        outcome = train(config(task, tmp_path, dtype="bfloat16", steps=8), tmp_path / task)
+        exact = train(config(task, tmp_path, dtype="float32", steps=8), tmp_path / f"{task}-32")
+        assert outcome.state.best == pytest.approx(exact.state.best, rel=0.05) and outcome.state.best != exact.state.best
+        assert all(tensor.dtype == torch.float32 for tensor in runs.tensors(tmp_path / task).values())
+
+
+def test_bad_devices_are_named(tmp_path: Path) -> None:
+    files(tmp_path)
+    for device in ("cuda:99", "tpu"):
+        with pytest.raises(ValueError, match=rf"train\.device: '{device}' is not there"):
+            train(config("lm", tmp_path, device=device), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,135 @@
+"""transalg demo: three transformers from nothing, on data that every Python has."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from transalg.evaluation.measure import Trained
+
+RUNS: dict[str, dict[str, Any]] = {
+    "pydocs": {"task": "lm", "data": "pydocs", "tokenizer": "bpe", "vocab_size": 1024, "model": {"ell_max": 64}, "train": {"steps": 400}},
+    "dates": {"task": "seq2seq", "data": "dates", "train": {"steps": 700, "batch_size": 64}},
+    "stdlib": {"task": "classify", "data": "stdlib", "train": {"epochs": 4}},
+}
+TITLES = {
+    "pydocs": "A GPT (Algorithm 10) learns Python's own reference",
+    "dates": "An encoder–decoder transformer (Algorithm 8) learns to read dates",
+    "stdlib": "An encoder (Algorithm 9) learns which standard-library package a snippet is from",
+}
+PROMPTS = ("The ", "If the object is ", "A class ")
+DATES = ("Tuesday, 3 March 2026", "the 31st of December, 1999", "7.11.1917", "JULY 4TH, 1976", "2001年9月9日")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Train three transformers in under four minutes on two cores, use them, and hold them against the paper."""
+
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo")
+    """Where the three runs and the picture of their curves go."""
+
+    def run(self) -> None:
+        from transalg.cli.plot import lines, picture
+        from transalg.cli.watch import Watch
+        from transalg.evaluation.measure import Trained
+        from transalg.training.config import Config
+        from transalg.training.loop import train
+        from transalg.verify.trained import verify
+
+        console = Console(highlight=False)
+        start = time.monotonic()
+        found: dict[str, Trained] = {}
+        for i, (name, given) in enumerate(RUNS.items(), 1):
+            console.print(f"\n[bold]{i}. {TITLES[name]}[/]")
+            with Watch(console) as watch:
+                outcome = train(Config.of(given), self.out / name, overwrite=True, report=watch)
+            if outcome.reason == "interrupted":
+                console.print(f"Interrupted. Go on with: [bold]transalg train --out {self.out / name} --resume[/]")
+                return
+            found[name] = Trained.load(self.out / name)
+            {"pydocs": _write, "dates": _read, "stdlib": _name}[name](found[name], console)
+        console.print("\n[bold]4. Are these the paper's algorithms?[/] Each trained model against its formal algorithm, in float64:")
+        for name, trained in found.items():
+            verdict = verify(trained)
+            mark = Text("equal", "green") if verdict.holds else Text("NOT equal", "bold red")
+            console.print(
+                Text.assemble(
+                    f"   {name:<7} {verdict.case.architecture:<14} P to {verdict.of_P:.0e}, gradients to {verdict.of_gradients:.0e}  ", mark
+                )
+            )
+        picture({self.out / name: lines(self.out / name) for name in RUNS}, "seconds", self.out / "curves.png")
+        minutes, seconds = divmod(round(time.monotonic() - start), 60)
+        console.print(f"\n{minutes} min {seconds} s. The curves are in {self.out / 'curves.png'}. Now yours:")
+        for command, what in NEXT:
+            console.print(f"   [bold]{command.format(out=self.out)}[/]\n      {what}")
+
+
+NEXT = (
+    ("transalg train lm --data FILE-OR-FOLDER --out runs/mine", "a language model of your own text"),
+    ("transalg train classify --data table.csv --out runs/labels", "a classifier from the columns text and label"),
+    ("transalg evaluate {out}/stdlib", "figures for every class"),
+    ('transalg trace 10 --text "a cat sat."', "every line of Algorithm 10 with its matrices"),
+)
+
+
+def _write(trained: "Trained", console: Console) -> None:
+    import torch
+
+    from transalg.inference.decoding import generate
+
+    prompts = [trained.tokenizer.encode(prompt)[:-1] for prompt in PROMPTS]
+    texts = generate(trained.model, prompts, ell_gen=48, tau=0.7, generator=torch.Generator().manual_seed(1))
+    console.print("   It goes on with what you give it (τ = 0.7):")
+    for prompt, text in zip(PROMPTS, texts, strict=True):
+        shown = " ".join((trained.tokenizer.decode(trained.tokenizer.encode(prompt)[:-1] + text)).split())
+        console.print(Text.assemble("   › ", (prompt, "cyan"), shown[len(prompt.strip()) :].strip()))
+
+
+def _read(trained: "Trained", console: Console) -> None:
+    import torch
+
+    from transalg.evaluation.measure import evaluate
+    from transalg.inference.decoding import predict
+
+    rows = [trained.tokenizer.encode(text) for text in DATES]
+    z = torch.zeros(len(rows), max(len(row) for row in rows), dtype=torch.long)
+    for i, row in enumerate(rows):
+        z[i, : len(row)] = torch.tensor(row)
+    for text, guess in zip(DATES, predict([trained.model], z, [len(row) for row in rows]), strict=True):
+        console.print(Text.assemble("   › ", (text, "cyan"), f" → {trained.tokenizer.decode(guess)}"))
+    figures = evaluate([trained]).figures
+    console.print(f"   [bold]{figures['exact match']:.1%}[/] of {figures['pairs']:,} dates it has never seen are exactly right")
+
+
+def _name(trained: "Trained", console: Console) -> None:
+    from transalg.data.store import store
+    from transalg.evaluation.baselines import most_frequent, naive_bayes
+    from transalg.evaluation.measure import evaluate, held_out
+    from transalg.training.prepare import CACHE, rows
+
+    measured = evaluate([trained], predictions=True)
+    config = trained.config
+    source = config.source(config.data)
+    data = store(source, trained.tokenizer, trained.folder.absolute().parent / CACHE, labels=trained.labels)
+    train = rows(config, data, source, trained.model.hyper, config.share())[0].rows()
+    held = held_out(trained)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for share, what in (
+        (measured.figures["accuracy"], f"of {measured.figures['texts']:,} snippets named right by the transformer"),
+        (naive_bayes(train, held, trained.tokenizer.N_V), "by naive Bayes"),
+        (most_frequent(train, held), "by always saying the most frequent package"),
+    ):
+        table.add_row(f"   {share:6.1%}", what)
+    for one in measured.predictions[:2]:
+        text = " ".join(one["text"].split())
+        console.print(Text.assemble("   › ", (text[:56] + "…", "cyan"), f" {one['prediction']} ({one['probability']:.0%})"))
+    console.print(table)
+
+
+DemoVerb = Annotated[Demo, tyro.conf.subcommand("demo")]
