@@ -121,3 +121,37 @@ def test_the_cache_takes_what_is_said() -> None:
     assert DTransformer(hyper).cache(3, ell=17).bytes == cost.cache_bytes(hyper, 17, 3)
     pair = EDHyper(L_enc=1, L_dec=2, **SIZES)
     assert EDTransformer(pair).cache(torch.zeros(3, 17, dtype=torch.long), ell=17).bytes == cost.cache_bytes(pair, 17, 3)
+
+
+@pytest.mark.parametrize("hyper", [small(kind) for kind in DEPARTURES], ids=str)
+def test_sharded_over_one_process_everything_is_there(hyper) -> None:
+    alone, whole = cost.sharded_train_bytes(hyper, 7, 3, 1), cost.train_bytes(hyper, 7, 3)
+    assert all(alone[name] == whole[name] for name in ("weights", "gradients", "AdamW's two moments", "logits"))
+    halves = cost.sharded_train_bytes(hyper, 7, 3, 2)
+    assert all(halves[name] == -(-alone[name] // 2) for name in ("weights", "gradients", "AdamW's two moments"))
+    assert halves["layers under way"] == alone["layers under way"]
+    assert cost.traffic_bytes(hyper, 1, sharded=True) == 0
+    assert cost.traffic_bytes(hyper, 2, sharded=True) == round(1.5 * cost.parameters(hyper) * 4)
+    assert cost.traffic_bytes(hyper, 2, sharded=False) == cost.parameters(hyper) * 4
+
+
+def test_recomputing_keeps_as_much_as_is_counted() -> None:
+    """Bytes that autograd saves, with layers recomputed and without."""
+    hyper = DHyper(**SIZES | {"N_V": 11}, L=6)
+    kept = {}
+    for recompute in (False, True):
+        model = DTransformer(hyper)
+        model.recompute = recompute
+        total = set()
+
+        def pack(tensor, total=total):
+            total.add((tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()))
+            return tensor
+
+        own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            model.features(torch.zeros(2, 256, dtype=torch.long))
+        kept[recompute] = sum(size for place, size in total if place not in own) / (2 * 256 * 4)
+    assert kept[True] < kept[False] / 8
+    inputs = hyper.L * hyper.d_e
+    assert inputs <= kept[True] <= 1.5 * inputs + 3 * hyper.d_e, "what goes into each layer"

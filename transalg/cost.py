@@ -83,3 +83,35 @@ def train_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> dict
         "activations": activations(hyper, ell) * batch * ell * bytes_each,
         "logits": logits,
     }
+
+
+def recomputed_activations(hyper: Hyper, ell: int) -> int:
+    """The same where layers are computed again for the gradient: what goes into each layer, and all of one of them."""
+    layers = hyper.L_enc + hyper.L_dec if isinstance(hyper, EDHyper) else hyper.sizes()["L"]
+    return layers * hyper.d_e + -(-activations(hyper, ell) // layers)
+
+
+def sharded_train_bytes(hyper: Hyper, ell: int, batch: int, processes: int, bytes_each: int = 4) -> dict[str, int]:
+    """Memory of each process when the model is sharded over many (FSDP2), each with `batch` rows of its own.
+
+    Layers are computed again for the gradient. Weights, gradients and moments are divided; while a layer runs it is there whole, and the one that comes next with it, and in the backward pass
+    the whole gradient of a layer before that is divided.
+    """
+    whole = train_bytes(hyper, ell, batch, bytes_each)
+    divided = {name: -(-value // processes) for name, value in whole.items() if name not in ("activations", "logits")}
+    layers: dict[str, int] = {}
+    for name, shape in shapes(hyper).items():
+        stack = ".".join(name.split(".")[:2]) if "." in name else ""
+        layers[stack] = layers.get(stack, 0) + prod(shape)
+    rest = layers.pop("")  # embeddings, the last norm: whole during the whole step
+    return divided | {
+        "layers under way": (3 * max(layers.values()) + 2 * rest) * bytes_each,
+        "activations": recomputed_activations(hyper, ell) * batch * ell * bytes_each,
+        "logits": whole["logits"],
+    }
+
+
+def traffic_bytes(hyper: Hyper, processes: int, *, sharded: bool, bytes_each: int = 4) -> int:
+    """What each process sends in a step. Replicated: a sum of gradients, twice the model. Sharded: weights for the forward pass, again for the
+    backward pass, and gradients once, three times the model. Each but for the part a process has itself."""
+    return round((3 if sharded else 2) * parameters(hyper) * bytes_each * (processes - 1) / processes)

@@ -398,3 +398,17 @@ def test_training_with_the_chunked_loss_is_training_with_the_logits() -> None:
     model.zero_grad()
     F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten(), reduction="sum").backward()
     assert_close(ours, [parameter.grad for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_computed_again_give_the_same_gradients(kind: type) -> None:
+    """With dropout too: the second time drops what the first time dropped."""
+    model = MODELS[kind](small(kind, **RICH[kind] | {"dropout": 0.3}), generator=rng(0), dtype=torch.float64).train()
+    found = []
+    for recompute in (False, True):
+        model.recompute = recompute
+        model.zero_grad()
+        torch.manual_seed(5)
+        model(*inputs(kind, full=False)).square().sum().backward()
+        found.append([part.grad.clone() for part in model.parameters() if part.grad is not None])
+    assert all(ours.equal(theirs) for ours, theirs in zip(*found, strict=True))

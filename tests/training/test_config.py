@@ -32,7 +32,7 @@ def test_what_is_filled_in() -> None:
     assert make("classify").hyper(100, 50, 3).ell_max == 50 and make("seq2seq").hyper(100, 5000).ell_max == 1024
     wide = make(model={"d_e": 512}).hyper(100, 50)
     assert wide.d_mlp == 2048 and make().filled(wide, 10).train.eta == pytest.approx(0.005)
-    assert make("classify").filled(hyper, 7).train.steps == 140
+    assert make("classify").filled(hyper, 7).train.steps == 42
     assert make(train={"epochs": 2.5}).filled(hyper, 10).train.steps == 25
     assert make(train={"optimizer": "sgd"}).filled(wide, 10).train.eta == 0.1
 

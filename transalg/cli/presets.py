@@ -15,7 +15,10 @@ from transalg.hyper import PRESETS, Preset, find
 
 @dataclass(frozen=True)
 class Presets:
-    """List the published systems, or show one: its departures from the paper, its cost. transalg presets gpt2 --context 512 --batch 8."""
+    """List the published systems, or show one: its departures, its cost.
+
+    transalg presets gpt2 --context 512 --batch 8
+    """
 
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = None
     """One of the names that `transalg presets` lists."""
@@ -25,11 +28,18 @@ class Presets:
     """Rows, for the costs."""
     bytes: int = 4
     """Bytes of a number, for the costs: 4 in float32, 2 in bfloat16."""
+    processes: int = 1
+    """Processes to train with, each with its own rows: what each needs and sends, replicated (DDP) and sharded (FSDP2)."""
     json: bool = False
     """Print JSON."""
 
     def run(self) -> None:
-        for name, value in (("--batch", self.batch), ("--bytes", self.bytes), ("--context", 1 if self.context is None else self.context)):
+        for name, value in (
+            ("--batch", self.batch),
+            ("--bytes", self.bytes),
+            ("--processes", self.processes),
+            ("--context", 1 if self.context is None else self.context),
+        ):
             if value < 1:
                 raise ValueError(f"{name}: expected at least 1, got {value}")
         console = Console(highlight=False)
@@ -46,9 +56,11 @@ class Presets:
         if context > preset.hyper.ell_max:
             raise ValueError(f"--context: expected at most ℓ_max = {preset.hyper.ell_max} tokens, got {context}")
         if self.json:
-            print(json.dumps(summary(preset) | {"costs": costs(preset, context, self.batch, self.bytes)}, ensure_ascii=False))
+            print(
+                json.dumps(summary(preset) | {"costs": costs(preset, context, self.batch, self.bytes, self.processes)}, ensure_ascii=False)
+            )
         else:
-            _show(self.name, preset, context, self.batch, self.bytes, console)
+            _show(self.name, preset, context, self.batch, self.bytes, self.processes, console)
 
 
 def summary(preset: Preset) -> dict[str, Any]:
@@ -64,7 +76,7 @@ def summary(preset: Preset) -> dict[str, Any]:
     }
 
 
-def costs(preset: Preset, context: int, batch: int, each: int) -> dict[str, Any]:
+def costs(preset: Preset, context: int, batch: int, each: int, processes: int = 1) -> dict[str, Any]:
     hyper = preset.hyper
     forward = cost.flops_per_token(hyper, context, batch)
     found = {
@@ -75,6 +87,11 @@ def costs(preset: Preset, context: int, batch: int, each: int) -> dict[str, Any]
         "FLOPs per token, training": 3 * forward,
         "bytes to train": cost.train_bytes(hyper, context, batch, each),
     }
+    if processes > 1:
+        found["processes"] = processes
+        found["bytes to train sharded, each process"] = cost.sharded_train_bytes(hyper, context, batch, processes, each)
+        found["bytes sent a step, replicated"] = cost.traffic_bytes(hyper, processes, sharded=False, bytes_each=each)
+        found["bytes sent a step, sharded"] = cost.traffic_bytes(hyper, processes, sharded=True, bytes_each=each)
     if cost.cache_bytes(hyper, context, batch, each):
         found["bytes to decode"] = {
             "weights": cost.parameters(hyper) * each,
@@ -116,7 +133,7 @@ def _fields(departures: dict[str, Any]) -> str:
     return ", ".join(name if value is True else f"{name}={value}" for name, value in departures.items())
 
 
-def _show(name: str, preset: Preset, context: int, batch: int, each: int, console: Console) -> None:
+def _show(name: str, preset: Preset, context: int, batch: int, each: int, processes: int, console: Console) -> None:
     hyper = preset.hyper
     console.print(Text.assemble((name, "bold"), f", Algorithm {hyper.algorithm} as in {preset.source}"))
     console.print("  " + ", ".join(f"{symbol}={size}" for symbol, size in hyper.sizes().items() if size is not None))
@@ -135,7 +152,7 @@ def _show(name: str, preset: Preset, context: int, batch: int, each: int, consol
     console.print(table)
     console.print()
     console.print(f"With {batch} row{'s' if batch > 1 else ''} of {context} tokens, {each} bytes a number:", style="bold")
-    found = costs(preset, context, batch, each)
+    found = costs(preset, context, batch, each, processes)
     sums = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     sums.add_column(justify="right")
     sums.add_column()
@@ -150,6 +167,15 @@ def _show(name: str, preset: Preset, context: int, batch: int, each: int, consol
             sums.add_row(
                 _unit(sum(parts.values()), "B"), f"to {what}: " + ", ".join(f"{key} {_unit(value, 'B')}" for key, value in parts.items())
             )
+    if processes > 1:
+        parts = found["bytes to train sharded, each process"]
+        sums.add_row(
+            _unit(sum(parts.values()), "B"),
+            f"in each of {processes:,} processes, sharded, layers recomputed: "
+            + ", ".join(f"{key} {_unit(value, 'B')}" for key, value in parts.items()),
+        )
+        sent = _unit(found["bytes sent a step, sharded"], "B"), _unit(found["bytes sent a step, replicated"], "B")
+        sums.add_row(sent[0], f"sent by each in a step, sharded; {sent[1]} replicated")
     console.print(sums)
 
 

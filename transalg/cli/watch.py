@@ -67,7 +67,7 @@ class Watch(Report):
         if "val_accuracy" in figures:
             found.append(f"accuracy {figures['val_accuracy']:.1%}")
         if self.speed is not None:
-            found.append(f"{self.speed:,.0f} tokens/s")
+            found.append(f"{self.speed:,.0f} tok/s")
         self.console.print("  ".join(found) + ("  [green]best[/]" if best else ""))
 
     def end(self) -> None:

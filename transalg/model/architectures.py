@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.utils.checkpoint import checkpoint
 
 from transalg.formal.domains import refuse
 from transalg.formal.tree import Theta
@@ -45,6 +46,7 @@ class Transformer(Part):
             raise refuse("dtype", "real numbers", dtype)
         super().__init__(shapes(hyper), device, dtype)
         self.hyper = hyper
+        self.recompute = False  # trade time for memory in training
 
     @property
     def _positions(self) -> Tensor:
@@ -59,6 +61,14 @@ class Transformer(Part):
         band = getattr(self.hyper, "banded", lambda l: None)
         bands = [{"band": band(l)} if band(l) else {} for l in range(count)]
         return nn.ModuleList(kind(self.hyper, below(all_shapes, f"{name}.{l}"), **options, **bands[l], **made) for l in range(count))
+
+    def _through(self, layer: nn.Module, *given: Any) -> Tensor:
+        """A layer's output; with `recompute`, all but that is forgotten and computed again in the backward pass."""
+        if self.recompute and torch.is_grad_enabled():
+            again: Tensor = checkpoint(layer, *given, use_reentrant=False)
+            return again
+        result: Tensor = layer(*given)
+        return result
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Random weights as hyper says; nothing on the meta device."""
@@ -141,7 +151,7 @@ class DTransformer(Transformer):
         where = rows(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
         X = self._drop(self._embed(within("ids", where.pack(ids), self.hyper.N_V), where.positions(ids.device), ids.shape[1]))
         for layer in self.layers:
-            X = layer(X, where)
+            X = self._through(layer, X, where)
         return norm(X, self.gamma, self.optional("beta"), self.hyper.eps), where
 
     def cache(self, batch: int, ell: int | None = None) -> Cache:
@@ -190,7 +200,7 @@ class Encoder(Transformer):
             X = norm(X, self.gamma_e, self.optional("beta_e"), self.hyper.eps)
         X = self._drop(X)
         for layer in self.layers:
-            X = layer(X, where)
+            X = self._through(layer, X, where)
         return X, where
 
     def _segments(self, segments: Tensor | None, ids: Tensor, where: Rows) -> Tensor:
@@ -266,13 +276,13 @@ class EDTransformer(Transformer):
         Z = self._encode(z, of_z)
         X = self._drop(self._embed(within("x", of_x.pack(x), self.hyper.N_V), of_x.positions(x.device), x.shape[1]))
         for layer in self.dec:
-            X = layer(X, Z, of_x, of_z, buckets)
+            X = self._through(layer, X, Z, of_x, of_z, buckets)
         return self._final(X, "dec"), of_x
 
     def _encode(self, z: Tensor, where: Rows) -> Tensor:
         Z = self._drop(self._embed(within("z", where.pack(z), self.hyper.N_V), where.positions(z.device), z.shape[1]))
         for layer in self.enc:
-            Z = layer(Z, where)
+            Z = self._through(layer, Z, where)
         return self._final(Z, "enc")
 
     def _final(self, X: Tensor, stack: str) -> Tensor:

@@ -15,22 +15,22 @@ KINDS: tuple[Kind, ...] = ("char", "word", "bpe")
 BYTES = 256
 
 
-def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, progress: bool = False) -> Tokenizer:
+def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, least: int = 1) -> Tokenizer:
     """A tokenizer for these texts.
 
     char: every character that occurs, in the order of Unicode. Lossless for text of these characters; others are left out.
-    word: words and punctuation apart, the most frequent first, at most vocab_size with <unk> for all others. Text comes back with
-    single spaces between words.
+    word: words and punctuation apart, the most frequent first, at most vocab_size, with <unk> for all others and for words that occur fewer than
+    `least` times. Text comes back with single spaces between words.
     bpe: bytes, and the pairs that occur most, merged until there are vocab_size. Lossless for any text.
     """
     if kind not in KINDS:
         raise ValueError(f"tokenizer: expected {', '.join(KINDS)}, got {kind!r}")
-    least = {"char": 1, "word": 2, "bpe": BYTES}[kind] + len(SPECIAL)
-    if vocab_size is not None and vocab_size < least:
-        raise ValueError(f"vocab_size: expected at least {least} for {kind}, {', '.join(SPECIAL)} included, got {vocab_size}")
+    smallest = {"char": 1, "word": 2, "bpe": BYTES}[kind] + len(SPECIAL)
+    if vocab_size is not None and vocab_size < smallest:
+        raise ValueError(f"vocab_size: expected at least {smallest} for {kind}, {', '.join(SPECIAL)} included, got {vocab_size}")
     if kind == "char":
         return _characters(texts, vocab_size)
-    return _words(texts, vocab_size) if kind == "word" else _byte_pairs(texts, vocab_size or 8192, progress)
+    return _words(texts, vocab_size, least) if kind == "word" else _byte_pairs(texts, vocab_size or 8192)
 
 
 def _characters(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
@@ -49,12 +49,13 @@ def _characters(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
     return Tokenizer.closed(core)
 
 
-def _words(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
+def _words(texts: Iterable[str], vocab_size: int | None, least: int) -> Tokenizer:
     apart = pre_tokenizers.Whitespace()
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(word for word, _ in apart.pre_tokenize_str(text))
-    kept = [word for word, _ in counts.most_common(None if vocab_size is None else vocab_size - len(SPECIAL) - 1)]
+    common = counts.most_common(None if vocab_size is None else vocab_size - len(SPECIAL) - 1)
+    kept = [word for word, count in common if count >= least] or [word for word, _ in common]
     if not kept:
         raise ValueError("tokenizer: expected some words to train on, got none")
     vocabulary = {word: i for i, word in enumerate([*kept, UNKNOWN])}
@@ -64,10 +65,10 @@ def _words(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
     return Tokenizer.closed(core)
 
 
-def _byte_pairs(texts: Iterable[str], vocab_size: int, progress: bool) -> Tokenizer:
+def _byte_pairs(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     core = _byte_level(models.BPE())
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=progress
+        vocab_size=vocab_size - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
     core.train_from_iterator(texts, trainer)
     return Tokenizer.closed(core)

@@ -20,7 +20,7 @@ SIZES: dict[Task, dict[str, Any]] = {  # of the model, unless given
     "lm": {"L": 4, "H": 4, "d_e": 128, "ell_max": 128, **START},
     "mlm": {"L": 4, "H": 4, "d_e": 128, "ell_max": 128},
     "seq2seq": {"L_enc": 2, "L_dec": 2, "H": 4, "d_e": 128},
-    "classify": {"L": 2, "H": 4, "d_e": 128},
+    "classify": {"L": 2, "H": 4, "d_e": 128, "dropout": 0.3},
 }
 LONGEST = 1024  # ℓ_max of pairs and labelled texts is their longest, up to this
 
@@ -36,7 +36,7 @@ class Train:
 
     steps: int | None = option(None, "how many optimiser steps; 1000 for lm and mlm unless epochs are given")
     epochs: float | None = option(
-        None, "how often to go through the data, instead of steps; 20 for seq2seq and classify unless steps are given"
+        None, "how often to go through the data, instead of steps; 20 for seq2seq and 6 for classify unless steps are given"
     )
     batch_size: int = option(32, "rows in a batch, over all processes")
     batch_tokens: int | None = option(None, "tokens in a batch, instead of rows")
@@ -44,7 +44,9 @@ class Train:
     optimizer: Literal["muon", "adamw", "sgd"] = option(
         "muon", "muon for hidden matrices with adamw for the rest, or adamw, or sgd for all"
     )
-    eta: float | None = option(None, "η, the learning rate; 0.01 for muon, 0.001 for adamw, less for models wider than 128, 0.1 for sgd")
+    eta: float | None = option(
+        None, "η, the learning rate; for muon 0.01 (lm, mlm) or 0.005, for adamw 0.001, both less for models wider than 128; for sgd 0.1"
+    )
     schedule: Literal["linear", "cosine", "constant", "trapezoid"] = option(
         "linear", "of the learning rate behind the warm-up; trapezoid is constant, then linear"
     )
@@ -70,6 +72,9 @@ class Train:
         "float32", "bfloat16 keeps weights in float32 and computes in bfloat16 (autocast)"
     )
     threads: int | None = option(None, "CPU threads; torch's choice unless given")
+    recompute: bool = option(
+        False, "forget what is inside a layer and compute it again for the gradient: a third more work, much less memory"
+    )
     compile: bool = option(False, "torch.compile the model")
     shard: bool = option(False, "with torchrun: shard the model over the processes (FSDP2), with sharded checkpoints")
     tensorboard: bool = option(False, "write TensorBoard's files as well, to RUN/tensorboard; needs `pip install tensorboard`")
@@ -183,9 +188,9 @@ class Config:
         train = self.train
         steps = train.steps
         if steps is None and (train.epochs is not None or self.task in ("seq2seq", "classify")):
-            steps = max(1, round(batches * (20 if train.epochs is None else train.epochs)))
+            steps = max(1, round(batches * (train.epochs or {"seq2seq": 20, "classify": 6}[self.task])))
         steps = steps or 1000
-        eta = train.eta or {"muon": 0.01, "adamw": 0.001, "sgd": 0.1}[train.optimizer] * (
+        eta = train.eta or {"muon": 0.01 if self.task in ("lm", "mlm") else 0.005, "adamw": 0.001, "sgd": 0.1}[train.optimizer] * (
             1 if train.optimizer == "sgd" else sqrt(128 / max(128, hyper.d_e))
         )
         every = train.eval_every or max(1, -(-steps // 10))

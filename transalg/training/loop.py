@@ -33,7 +33,20 @@ from transalg.training.validation import validate
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
 FORMAT = 1  # of checkpoints
-FREE = ("steps", "eval_every", "save_every", "log_every", "patience", "threads", "device", "tensorboard", "compile", "shard", "accumulate")
+FREE = (
+    "steps",
+    "eval_every",
+    "save_every",
+    "log_every",
+    "patience",
+    "threads",
+    "device",
+    "tensorboard",
+    "compile",
+    "recompute",
+    "shard",
+    "accumulate",
+)
 
 
 @dataclass
@@ -153,6 +166,7 @@ class _Loop:
         self.model = MODELS[self.config.task](self.hyper, dtype=dtype, generator=generator, device="meta" if late else world.device)
         if self.config.init and not resume:
             self._take(Path(self.config.init))
+        self.model.recompute = self.options.recompute
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.objective = world.wrapped(Objective(self.model), sharded=self.options.shard)
         if late:

@@ -82,7 +82,7 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
                 if i % every == 0:
                     yield from record.texts
 
-        return train(kind, texts(), config.vocab_size)
+        return train(kind, texts(), config.vocab_size, least=2)  # a word seen once is <unk>, so that <unk> is learned
 
 
 def tokens(source: Source, tokenizer: Tokenizer, out: Path, report: Report, labels: tuple[str, ...] = ()) -> Store:

@@ -1,0 +1,351 @@
+"""Training against published recipes: how good, how fast, how large.
+
+    python -m benchmarks.training                 # all; or some of: shakespeare trec dates cmudict tokenising corpus start
+
+The data is read from ../shared/data; what is not there is skipped with a message. Runs go to a temporary folder unless --keep FOLDER is given.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+
+
+def transalg(*arguments: str | Path, quiet: bool = True) -> str:
+    """Run the command line; what it printed."""
+    command = [sys.executable, "-m", "transalg", *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    if not quiet:
+        print(done.stdout)
+    return done.stdout
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def measured(run: Path, *more: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(transalg("evaluate", run, "--json", *more))
+    return found
+
+
+# Tiny Shakespeare ------------------------------------------------------------------------------------------------------
+
+SHAPE = ("--model.L", "4", "--model.H", "4", "--model.d-e", "128", "--model.ell-max", "64", "--train.batch-size", "12")
+
+
+def nanogpt(text: str, steps: int, seed: int) -> tuple[list[float], float]:
+    """nanoGPT's recipe for this size on CPUs, on this package's model: seconds up to each step, and the loss on all of the validation text.
+
+    AdamW, 1e-3 to 1e-4 along a cosine, 100 steps of warm-up, β 0.9 and 0.99, weight decay 0.1 of matrices and embeddings, gradients cut at 1,
+    12 random places of 64 characters a step, no dropout, no biases in norms or products, weights tied.
+    """
+    import math
+
+    import torch
+
+    from transalg.hyper import DHyper
+    from transalg.model import DTransformer, log_loss
+    from transalg.training.memory import keep_memory
+
+    keep_memory()
+    torch.manual_seed(seed)
+    characters = sorted(set(text))
+    data = torch.tensor([characters.index(one) for one in text])
+    cut = int(0.9 * len(data))
+    train, valid = data[:cut], data[cut:]
+    hyper = DHyper(N_V=len(characters), ell_max=64, L=4, H=4, d_e=128, d_mlp=512, tied=True, init_std=0.02, init_residual=True)
+    model = DTransformer(hyper)
+    matrices = [each for each in model.parameters() if each.ndim >= 2]
+    others = [each for each in model.parameters() if each.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    optimiser = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), fused=True)
+    seconds = [0.0]
+    for step in range(steps):
+        start = time.perf_counter()
+        eta = 1e-3 * (step + 1) / 101 if step < 100 else 1e-4 + 0.5 * 9e-4 * (1 + math.cos(math.pi * (step - 100) / (steps - 100)))
+        for group in optimiser.param_groups:
+            group["lr"] = eta
+        places = torch.randint(len(train) - 65, (12,))
+        rows = train[places[:, None] + torch.arange(65)]
+        X, _ = model.features(rows[:, :-1])
+        log_loss(X, model.unembedding, rows[:, 1:].flatten(), weight=1 / 768).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad()
+        seconds.append(seconds[-1] + time.perf_counter() - start)
+    model.eval()
+    count = (len(valid) - 1) // 64
+    with torch.no_grad():
+        total = sum(
+            float(log_loss(model.features(valid[i : i + 64][None])[0], model.unembedding, valid[i + 1 : i + 65]))
+            for i in range(0, count * 64, 64)
+        )
+    return seconds, total / (count * 64)
+
+
+def shakespeare(folder: Path) -> None:
+    path = DATA / "lm" / "tinyshakespeare.txt"
+    if missing(path):
+        return
+    print(
+        "Tiny Shakespeare, characters, 4 layers, 4 heads, 128 wide, context 64: the loss of nanoGPT's recipe in at most a third of its time"
+    )
+    ours, theirs = [], []
+    for seed in range(3):
+        code = (
+            "import json, sys\nfrom benchmarks.training import nanogpt\n"
+            f"print(json.dumps(nanogpt(open({str(path)!r}).read(), 2000, {seed})))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        seconds, loss = json.loads(done.stdout)
+        theirs.append((seconds[-1], loss))
+        run = folder / f"shakespeare-{seed}"
+        transalg(
+            "train",
+            "lm",
+            "--data",
+            path,
+            "--out",
+            run,
+            *SHAPE,
+            "--train.steps",
+            "500",
+            "--train.seed",
+            str(seed),
+            "--train.eval-every",
+            "500",
+        )
+        last = metrics(run)[-1]
+        ours.append((last["seconds"], last["val_loss"]))
+        print(
+            f"  seed {seed}: nanoGPT's recipe {loss:.4f} in {seconds[-1]:.0f} s; ours {last['val_loss']:.4f} in {last['seconds']:.0f} s,",
+            end=" ",
+        )
+        print(f"{last['seconds'] / seconds[-1]:.2f} of the time", flush=True)
+
+
+# Classification, pairs -------------------------------------------------------------------------------------------------
+
+
+def trec(folder: Path) -> None:
+    if missing(DATA / "cls" / "TREC.train"):
+        return
+    print("TREC, 6 classes, from scratch: at least 85 % of the test questions within 3 minutes is asked for")
+    for part in ("train", "test"):
+        with open(DATA / "cls" / f"TREC.{part}", encoding="latin-1") as lines:
+            rows = [line.rstrip("\n").split(" ", 1) for line in lines]
+        write(folder / f"trec-{part}.jsonl", [{"label": label.split(":")[0], "text": text} for label, text in rows])
+    start = time.perf_counter()
+    for seed in range(3):
+        run = folder / f"trec-{seed}"
+        transalg("train", "classify", "--data", folder / "trec-train.jsonl", "--out", run, "--train.seed", str(seed), *TREC)
+        figures = measured(run, "--data", folder / "trec-test.jsonl")
+        print(f"  seed {seed}: {figures['accuracy']:.1%} in {metrics(run)[-1]['seconds']:.0f} s of training", flush=True)
+    together = json.loads(
+        transalg("evaluate", *(folder / f"trec-{seed}" for seed in range(3)), "--json", "--data", folder / "trec-test.jsonl")
+    )
+    print(f"  the three together: {together['accuracy']:.1%}; {time.perf_counter() - start:.0f} s for all of it")
+
+
+TREC: tuple[str, ...] = ()
+
+
+def dates(folder: Path) -> None:
+    print("dates, built in: at least 99 % exactly right within 3 minutes is asked for")
+    start = time.perf_counter()
+    run = folder / "dates"
+    transalg("train", "seq2seq", "--data", "dates", "--out", run, *DATES)
+    took = time.perf_counter() - start
+    figures = measured(run)
+    print(
+        f"  {figures['exact match']:.2%} of {figures['pairs']:,} in {took:.0f} s from start to end, {metrics(run)[-1]['seconds']:.0f} s of training"
+    )
+
+
+DATES: tuple[str, ...] = ("--train.steps", "1500", "--train.batch-size", "64")
+
+
+def cmudict(folder: Path) -> None:
+    if missing(DATA / "g2p" / "cmudict.train"):
+        return
+    print(
+        "CMUdict: a word is right if any of its pronunciations is found, without stress; at most 25 % wrong is asked for, published 20.6 %"
+    )
+    references: dict[str, set[str]] = {}
+    for part in ("train", "dev", "test"):
+        rows = []
+        for line in (DATA / "g2p" / f"cmudict.{part}").read_text(encoding="utf-8").splitlines():
+            word, phones = line.split("  ", 1)
+            rows.append({"source": " ".join(word), "target": phones})
+            if part == "test":
+                references.setdefault(" ".join(word), set()).add(phones)
+        write(folder / f"cmudict-{part}.jsonl", rows)
+    words = [{"source": word, "target": min(phones)} for word, phones in references.items()]
+    write(folder / "cmudict-words.jsonl", words)
+    run = folder / "cmudict"
+    transalg("train", "seq2seq", "--data", folder / "cmudict-train.jsonl", "--valid", folder / "cmudict-dev.jsonl", "--out", run, *CMUDICT)
+    transalg("evaluate", run, "--data", folder / "cmudict-words.jsonl", "--predictions", folder / "cmudict-found.jsonl")
+    found = [json.loads(line) for line in (folder / "cmudict-found.jsonl").read_text().splitlines()]
+    wrong = sum(one["prediction"] not in references[one["source"]] for one in found)
+    curve = ", ".join(f"{line['val_loss']:.3f} at {line['seconds']:.0f} s" for line in metrics(run) if "val_loss" in line)
+    print(
+        f"  {wrong / len(found):.1%} of {len(found):,} words wrong after {metrics(run)[-1]['seconds']:.0f} s of training; validation loss {curve}"
+    )
+
+
+CMUDICT: tuple[str, ...] = ("--tokenizer", "word", "--train.batch-size", "128", "--train.steps", "4000")
+
+
+# Tokenising, corpora, start --------------------------------------------------------------------------------------------
+
+
+def corpus_text(path: Path, megabytes: int) -> None:
+    """Text of so many megabytes: the prose of Python's reference, its paragraphs in random order again and again."""
+    from transalg.data.builtin import pydocs
+
+    paragraphs = [part for document in pydocs() for part in document.split("\n\n") if part.strip()]
+    draw, written = random.Random(0), 0
+    with path.open("w", encoding="utf-8") as file:
+        while written < megabytes * 10**6:
+            written += file.write("\n\n".join(draw.choices(paragraphs, k=1000)) + "\n\n")
+
+
+def tokenising(folder: Path) -> None:
+    from benchmarks.sidebyside import ratio, rounds
+    from transalg.data.sources import Source
+    from transalg.data.store import store
+    from transalg.tokenization import train
+
+    print("Tokenising 20 MB with byte pairs, to memory-mapped files, against the library alone; at least 0.8 is asked for")
+    path = folder / "20.txt"
+    corpus_text(path, 20)
+    text = path.read_text()
+    tokenizer = train("bpe", [text[:2_000_000]], 8192)
+    lines = [line + "\n" for line in text.split("\n")]
+    pieces = ["".join(lines[i : i + 1000]) for i in range(0, len(lines), 1000)]
+    count = iter(range(10**6))
+
+    def library() -> None:
+        for i in range(0, len(pieces), 64):
+            [found.ids for found in tokenizer.core.encode_batch_fast(pieces[i : i + 64], add_special_tokens=False)]
+
+    seconds = rounds(
+        {"ours": lambda: store(Source(str(path), "documents"), tokenizer, folder / f"cache-{next(count)}"), "library": library}, 3
+    )
+    print(f"  {ratio(seconds, 'ours', 'library'):.2f} × the library's speed ({20 / min(seconds['ours']):.1f} MB/s)")
+
+
+def corpus(folder: Path) -> None:
+    print("A corpus of 1 GB and one of a tenth of it: peak memory of training 20 steps, and the time to tokenise")
+    for megabytes in (100, 1000):
+        path = folder / f"{megabytes}.txt"
+        corpus_text(path, megabytes)
+        code = (
+            "import json, sys, time\nsys.argv = ['transalg', *json.loads(sys.argv[1])]\nfrom transalg.cli import main\nmain()\n"
+            "status = open('/proc/self/status').read()\n"
+            "print(*[line.split()[1] for key in ('VmHWM', 'RssAnon') for line in status.splitlines() if line.startswith(key)])"
+        )
+        options = [
+            "train",
+            "lm",
+            "--data",
+            str(path),
+            "--out",
+            str(folder / f"corpus-{megabytes}"),
+            "--tokenizer",
+            "char",
+            "--train.steps",
+            "20",
+        ]
+        options += ["--split", "0.001", "--train.eval-every", "20"]
+        for what in ("tokenised first", "token files there"):
+            start = time.perf_counter()
+            done = subprocess.run(
+                [sys.executable, "-c", code, json.dumps([*options, "--overwrite"])], capture_output=True, text=True, check=True
+            )
+            peak, anonymous = (int(part) / 1024 for part in done.stdout.split()[-2:])
+            print(
+                f"  {megabytes} MB, {what}: peak {peak:,.0f} MiB, at the end {anonymous:,.0f} MiB of its own; {time.perf_counter() - start:.0f} s",
+                flush=True,
+            )
+
+
+def start(folder: Path) -> None:
+    print("From the command to the first step; at most 10 s is asked for")
+    for name, options in (
+        ("lm on Tiny Shakespeare", ["lm", "--data", str(DATA / "lm" / "tinyshakespeare.txt"), *SHAPE]),
+        ("seq2seq on dates", ["seq2seq", "--data", "dates"]),
+        ("classify on stdlib", ["classify", "--data", "stdlib"]),
+    ):
+        if options[2].endswith(".txt") and missing(Path(options[2])):
+            continue
+        begun = time.perf_counter()
+        run = folder / f"start-{options[0]}"
+        command = [
+            sys.executable,
+            "-m",
+            "transalg",
+            "train",
+            *options,
+            "--out",
+            str(run),
+            "--train.steps",
+            "100000",
+            "--train.log-every",
+            "1",
+        ]
+        process = subprocess.Popen([*command, "--train.eval-every", "100000"], stdout=subprocess.DEVNULL)
+        while not (run / "metrics.jsonl").exists():
+            if process.poll() is not None:
+                raise RuntimeError("the run ended before its first step")
+            time.sleep(0.02)
+        print(f"  {name}: {time.perf_counter() - begun:.1f} s")
+        process.terminate()
+        process.wait()
+
+
+def write(path: Path, rows: list[dict[str, str]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def missing(path: Path) -> bool:
+    if not path.exists():
+        print(f"{path.name}: not here, skipped")
+    return not path.exists()
+
+
+BENCHMARKS = {
+    "shakespeare": shakespeare,
+    "trec": trec,
+    "dates": dates,
+    "cmudict": cmudict,
+    "tokenising": tokenising,
+    "corpus": corpus,
+    "start": start,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("which", nargs="*", choices=[*BENCHMARKS, []], help="all unless given")
+    parser.add_argument("--keep", type=Path, help="the folder for runs and data")
+    arguments = parser.parse_args()
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in arguments.which or BENCHMARKS:
+            BENCHMARKS[name](folder)
+
+
+if __name__ == "__main__":
+    main()

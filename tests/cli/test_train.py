@@ -1,0 +1,184 @@
+"""train, evaluate, plot, tokenizer: from files to figures by the command line."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer as HuggingFaceTokenizer
+
+from tests.training.runs import TASKS, files, options
+from transalg.training import checkpoints
+
+SMALL = ["--train.batch-size", "3", "--train.threads", "1", "--model.H", "2", "--model.d-e", "10", "--train.log-every", "1"]
+
+
+def flags(task: str, folder: Path, **train: Any) -> list[str]:
+    given = options(task, folder, **train)
+    found = [f"--{name.replace('_', '-')}={value}" for name, value in given.items() if name not in ("task", "model", "train")]
+    return found + [f"--{table}.{name.replace('_', '-')}={value}" for table in ("model", "train") for name, value in given[table].items()]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_from_files_to_figures(task: str, transalg: Any, tmp_path: Path) -> None:
+    files(tmp_path)
+    run = str(tmp_path / "run")
+    status, out, err = transalg("train", task, "--out", run, *flags(task, tmp_path))
+    assert (status, err) == (0, "")
+    assert re.search(r"step +3  loss \d\.\d+  validation \d\.\d+ .*tok/s  best", out) and "Done: step 6," in out
+    flat = " ".join(out.split())
+    assert "Best validation loss" in flat and f"transalg evaluate {run}" in flat and f"transalg plot {run}" in flat
+    assert all(len(line) <= 80 for line in out.splitlines() if run not in line)
+    kept = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert kept["task"] == task and kept["train"]["steps"] == 6 and kept["model"]["d_e"] == 10
+
+    status, out, _ = transalg("evaluate", run)
+    assert status == 0 and "loss" in out and "its own validation data" in " ".join(out.split())
+    status, out, err = transalg("evaluate", run, "--json", "--data", kept["data"])
+    figures = json.loads(out)
+    assert figures["loss"] > 0 and err == ""
+    expected = {"lm": "bits per byte", "mlm": "accuracy", "seq2seq": "BLEU", "classify": "classes"}[task]
+    assert expected in figures
+
+    status, out, _ = transalg("plot", run)
+    assert status == 0 and (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_config_file_gives_the_same_run(transalg: Any, tmp_path: Path) -> None:
+    files(tmp_path)
+    one, two, three = (str(tmp_path / name) for name in ("one", "two", "three"))
+    transalg("train", "lm", "--out", one, *flags("lm", tmp_path))
+    assert transalg("train", "--config", f"{one}/config.toml", "--out", two)[0] == 0
+    assert transalg("train", "--config", f"{one}/config.toml", "--out", three, "--train.seed", "5")[0] == 0
+    weights = [checkpoints.load(Path(run) / "last.safetensors")[0] for run in (one, two, three)]
+    assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
+    assert not weights[0]["model.W_e"].equal(weights[2]["model.W_e"])
+
+
+def test_folds(transalg: Any, tmp_path: Path) -> None:
+    files(tmp_path)
+    status, out, _ = transalg("train", "classify", "--out", str(tmp_path / "run"), *flags("classify", tmp_path, steps=2), "--folds", "3")
+    assert status == 0 and "Fold 3 of 3" in out and re.search(r"mean +\d\.\d+", out) and "±" in out
+    assert sorted(path.name for path in (tmp_path / "run").iterdir() if path.name[0] != ".") == ["fold-1", "fold-2", "fold-3"]
+
+
+def test_an_ensemble_and_its_predictions(transalg: Any, tmp_path: Path) -> None:
+    files(tmp_path)
+    for seed in ("1", "2"):
+        transalg("train", "seq2seq", "--out", str(tmp_path / seed), *flags("seq2seq", tmp_path), "--train.seed", seed)
+    both = str(tmp_path / "1"), str(tmp_path / "2")
+    status, out, _ = transalg("evaluate", *both, "--data", str(tmp_path / "pairs.txt"), "--predictions", str(tmp_path / "p.jsonl"))
+    assert status == 0 and "the mean of their P̂" in " ".join(out.split())
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert len(lines) == 8 and lines[0].keys() == {"source", "target", "prediction"}
+    assert transalg("plot", *both, "--out", str(tmp_path / "two.svg"), "--x", "tokens")[0] == 0
+    assert "<svg" in (tmp_path / "two.svg").read_text()
+
+
+def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("A cat sat, a cat ran. Üben!\n" * 9)
+    made = str(tmp_path / "tokenizer.json")
+    status, out, _ = transalg("tokenizer", "train", "--data", str(tmp_path / "a.txt"), "--out", made, "--vocab-size", "280")
+    N_V = int(re.findall(r"(\d+) tokens", out)[0])
+    assert status == 0 and 260 < N_V <= 280
+    text = "a cat 猫 <mask>"
+    status, out, _ = transalg("tokenizer", "encode", made, "--text", text)
+    assert [int(one) for one in out.split()] == HuggingFaceTokenizer.from_file(made).encode("a cat 猫 ").ids[1:-1] + [
+        int(one) for one in transalg("tokenizer", "encode", made, "--text", "<mask>")[1].split()
+    ]
+    assert transalg("tokenizer", "decode", made, "--ids", out.strip())[1] == text + "\n"
+    assert json.loads(transalg("tokenizer", "encode", made, "--text", "a cat", "--tokens", "--ends")[1])[0] == "<bos>"
+    words = str(tmp_path / "words.json")
+    transalg("tokenizer", "train", "--data", str(tmp_path / "a.txt"), "--out", words, "--kind", "word")
+    status, out, err = transalg("tokenizer", "encode", words, "--text", "a dog")
+    assert status == 0 and "not in the vocabulary: dog" in err
+    for bad, said in (("1 x", "expected token IDs with spaces between"), ("999999", f"expected token IDs from 0 to {N_V - 1}")):
+        status, _, err = transalg("tokenizer", "decode", made, "--ids", bad)
+        assert status == 2 and said in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "lm", "--data", "a.txt"], "--out: expected a folder"),
+        (["train", "--out", "run"], "expected a task, lm, mlm, seq2seq or classify"),
+        (["train", "lm", "--out", "run"], "--data: expected a file"),
+        (["train", "lm", "--out", "run", "--data", "none.txt"], "none.txt: no such file or folder, nor built-in data (pydocs)"),
+        (["train", "lm", "--out", "run", "--data", "bad.txt"], "bad.txt:2: expected UTF-8, got the byte 0xff"),
+        (["train", "lm", "--out", "run", "--data", "empty.txt"], "empty.txt: expected documents, got nothing but white space"),
+        (["train", "seq2seq", "--out", "run", "--data", "a.txt"], "a.txt:1: expected source, a tab, target, got no tab"),
+        (["train", "classify", "--out", "run", "--data", "one.txt"], "at least 2 classes, got 2 that are all 'x'"),
+        (["train", "classify", "--out", "run", "--data", "t.csv"], "t.csv:2: expected a column 'label', got text, lab"),
+        (["train", "seq2seq", "--out", "run", "--data", "p.txt", "--model.ell-max", "5"], "p.txt:2: 12 tokens, and the model takes 5"),
+        (["train", "lm", "--out", "run", "--data", "a.txt", "--model.H", "3"], "H: expected a divisor of d_e = 128"),
+        (["train", "lm", "--out", "run", "--data", "a.txt", "--preset", "gpt9"], "there is no preset 'gpt9'"),
+        (
+            ["train", "lm", "--out", "run", "--data", "a.txt", "--tokenizer", "tok"],
+            "--tokenizer: expected char, word, bpe, or a tokenizer.json",
+        ),
+        (["train", "lm", "--out", "run", "--data", "a.txt", "--train.eta", "-1"], "train.eta: expected more than 0, got -1.0"),
+        (["train", "--out", "run", "--resume"], "run: there is no run to resume"),
+        (["train", "lm", "--out", "full", "--data", "a.txt"], "full: exists already; --resume goes on with it, --overwrite begins anew"),
+        (["train", "lm", "--out", "run", "--config", "none.toml"], "none.toml: cannot be read: No such file"),
+        (["evaluate", "none"], "none: expected the folder of a run, there is none"),
+        (["evaluate", "full"], "full: there is no trained model in this folder"),
+        (["plot", "full"], "metrics.jsonl: cannot be read: No such file"),
+        (["tokenizer", "encode", "none.json", "--text", "a"], "none.json: cannot be read: No such file"),
+    ],
+)
+def test_a_mistake_gets_a_line_and_leaves_nothing(arguments: list[str], said: str, transalg: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("a cat sat\n" * 9)
+    Path("bad.txt").write_bytes(b"one\ntw\xffo\n")
+    Path("empty.txt").write_text(" \n")
+    Path("one.txt").write_text("x\ta\nx\tb\n")
+    Path("t.csv").write_text("text,lab\na,b\n")
+    Path("p.txt").write_text("a\tb\na long one\tx\n")
+    Path("full").mkdir()
+    Path("full/file").write_text("mine")
+    status, _, err = transalg(*arguments)
+    assert status == 2 and said in " ".join(err.split()) and "Traceback" not in err and len(err.strip().splitlines()) <= 2
+    assert not Path("run").exists() and Path("full/file").read_text() == "mine"
+    assert not list(Path().rglob("*.part"))
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    """On a real terminal, with a bar."""
+    files(tmp_path)
+    command = [sys.executable, "-m", "transalg", "train", "lm", "--out", "run", *flags("lm", tmp_path, steps=100_000, eval_every=50_000)]
+    lead, follow = pty.openpty()
+    environment = os.environ | {"COLUMNS": "80", "TERM": "xterm-256color"}
+    process = subprocess.Popen(command, stdin=follow, stdout=follow, stderr=follow, cwd=tmp_path, env=environment, close_fds=True)
+    os.close(follow)
+    seen = b""
+    asked = False
+    while select.select([lead], [], [], 120)[0]:
+        try:
+            more = os.read(lead, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not more:
+            break
+        seen += more
+        if not asked and re.search(rb"[1-9]\d*/100000", re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen)):
+            asked = True
+            process.send_signal(signal.SIGINT)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
+    assert process.wait(60) == 130, text[-2000:]
+    assert re.search(r"loss \d\.\d{3}  [\d,]+ tokens/s", text), "the bar tells loss and speed"
+    assert "Interrupted, and saved" in text and "transalg train --out run --resume" in text
+    assert "Traceback" not in text
+    step = checkpoints.facts(tmp_path / "run" / "last.safetensors")["state"]["step"]
+    done = subprocess.run(
+        [sys.executable, "-m", "transalg", "train", "--out", "run", "--resume", "--train.steps", str(step + 2)],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0 and f"Resuming at step {step:,}" in done.stdout and f"step {step + 2:,}" in done.stdout
