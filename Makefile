@@ -1,4 +1,4 @@
-# make demo: see Algorithm 10 run. make test: lint, types and all tests. Both set everything up first, once.
+# make demo: three transformers trained in four minutes. make test: lint, types and all tests. Both set everything up first, once.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -6,9 +6,7 @@ INSTALLED := .venv/installed
 .PHONY: demo test lint format clean
 
 demo: $(INSTALLED)
-	$(BIN)/transalg trace 10 --text "a cat sat."
-	@$(BIN)/transalg trace 10 --text "a cat sat." --depth 2 --html trace.html
-	@echo "Next: $(BIN)/transalg algorithm, $(BIN)/transalg trace --help"
+	$(BIN)/transalg demo
 
 test: $(INSTALLED) lint
 	$(BIN)/pytest --numprocesses 2 --dist worksteal
@@ -23,7 +21,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info trace.html
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info trace.html demo
 
 # Installed again only when pyproject.toml changed.
 $(INSTALLED): pyproject.toml

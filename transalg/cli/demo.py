@@ -14,9 +14,16 @@ if TYPE_CHECKING:
     from transalg.evaluation.measure import Trained
 
 RUNS: dict[str, dict[str, Any]] = {
-    "pydocs": {"task": "lm", "data": "pydocs", "tokenizer": "bpe", "vocab_size": 1024, "model": {"ell_max": 64}, "train": {"steps": 400}},
+    "pydocs": {
+        "task": "lm",
+        "data": "pydocs",
+        "tokenizer": "bpe",
+        "vocab_size": 1024,
+        "model": {"ell_max": 64, "dropout": 0.1},
+        "train": {"steps": 320},
+    },
     "dates": {"task": "seq2seq", "data": "dates", "train": {"steps": 700, "batch_size": 64}},
-    "stdlib": {"task": "classify", "data": "stdlib", "train": {"epochs": 4}},
+    "stdlib": {"task": "classify", "data": "stdlib", "train": {"epochs": 5, "token_drop": 0.2}},
 }
 TITLES = {
     "pydocs": "A GPT (Algorithm 10) learns Python's own reference",

@@ -21,8 +21,12 @@ NAMES = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{True,False}"}
 
 def _flag(name: str, kind: Any, default: Any, doc: str) -> tuple[str, Any, Any]:
     """A field that is None, or False, unless it is given."""
-    if kind is bool:
-        return name, Annotated[bool, tyro.conf.arg(help=doc, help_behavior_hint="")], field(default=bool(default))
+    if kind is bool:  # what is True unless given has a flag that begins with "no"
+        return (
+            name,
+            Annotated[bool, tyro.conf.arg(help=f"do not {doc}" if default else doc, help_behavior_hint="")],
+            field(default=bool(default)),
+        )
     choices = [one for one in get_args(kind) if one is not type(None)] or [kind]
     if all(isinstance(one, str) for one in choices):
         metavar = "{" + ",".join(choices) + "}"

@@ -77,7 +77,7 @@ class Train:
     )
     compile: bool = option(False, "torch.compile the model")
     shard: bool = option(False, "with torchrun: shard the model over the processes (FSDP2), with sharded checkpoints")
-    tensorboard: bool = option(False, "write TensorBoard's files as well, to RUN/tensorboard; needs `pip install tensorboard`")
+    tensorboard: bool = option(False, "write TensorBoard's files as well, to RUN/tensorboard; needs `pip install transalg[tensorboard]`")
 
     def __post_init__(self) -> None:
         _check_types(self, "train.")

@@ -400,7 +400,7 @@ class _Metrics:
             try:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
-                raise ValueError("train.tensorboard: TensorBoard is not installed; pip install tensorboard") from error
+                raise ValueError("train.tensorboard: TensorBoard is not installed; pip install 'transalg[tensorboard]'") from error
             self.board = SummaryWriter(str(out / "tensorboard"))
 
     def __enter__(self) -> "_Metrics":
