@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.mutation import ROOT, Mutant
+from tests.mutation import ROOT, Mutant, part_of
 
 VALUES, LADDER, LAWS, ERRATA = (
     "formal/test_values.py::",
@@ -276,14 +276,23 @@ ENGINE = [
 MUTANTS = FORMAL + ENGINE
 
 
-def test_every_mutant_is_killed(record_property: pytest.FixtureRequest) -> None:
+PARTS = 4
+
+
+def test_there_are_enough_mutants_and_none_twice() -> None:
     assert len(MUTANTS) == len({str(mutant) for mutant in MUTANTS})
     assert min(len(FORMAL), len(ENGINE)) >= 40
-    done = subprocess.run([sys.executable, "-m", "tests.mutation"], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_mutant_is_killed(part: int, record_property: pytest.FixtureRequest) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutation", str(part), str(PARTS)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
     assert outcomes.pop("control") == "survived", "the tests must pass on the package as it is"
     alive = {mutant: outcome for mutant, outcome in outcomes.items() if outcome != "killed"}
-    record_property("summary", f"mutants: {len(outcomes) - len(alive)} killed / {len(MUTANTS)}")
-    assert len(outcomes) == len(MUTANTS)
+    record_property("summary", f"mutants: {len(outcomes) - len(alive)} killed / {len(outcomes)}")
+    assert len(outcomes) == len(part_of(MUTANTS, part, PARTS))
     assert not alive, "\n".join(f"{mutant}\n    {outcome}" for mutant, outcome in alive.items())

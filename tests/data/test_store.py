@@ -1,6 +1,7 @@
 """Token files: the tokens of every record, made once."""
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,16 @@ def test_every_record_has_its_tokens(tmp_path_factory: Any, lines: list[str]) ->
     assert len(found) == len(lines)
     assert [record(found, i) for i in range(len(lines))] == BPE.encode_many(lines)
     assert found.meta.text_bytes == sum(len(line.encode()) for line in lines)
+
+
+@given(st.text(max_size=60), st.text(min_size=1, max_size=20))
+def test_characters_are_looked_up_as_the_library_does(tmp_path_factory: Any, text: str, known: str) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    tokenizer = train("char", [known])
+    (folder / "a.jsonl").write_text(json.dumps({"text": "a" + text}) + "\n" + json.dumps({"text": ""}))
+    found = store(Source(str(folder / "a.jsonl"), "documents"), tokenizer, folder)
+    assert [record(found, i) for i in range(2)] == tokenizer.encode_many(["a" + text, ""])
+    assert found.meta.unknown == sum(one not in known for one in "a" + text)
 
 
 def test_a_document_in_pieces_has_one_bos_and_one_eos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

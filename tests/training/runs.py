@@ -7,7 +7,7 @@ from transalg.training.config import Config
 
 TASKS = ("lm", "mlm", "seq2seq", "classify")
 WORDS = ["a cat sat", "the dog ran", "on a mat", "for the cat", "a dog and a cat", "the mat", "sat on the dog", "ran"]
-SIZES = {"H": 2, "d_e": 10, "d_mlp": 13}
+SIZES = {"H": 2, "d_e": 10, "d_mlp": 13, "dropout": 0.0}
 
 
 def files(folder: Path) -> Path:

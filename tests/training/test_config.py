@@ -17,24 +17,25 @@ def make(task: str = "lm", **given: Any) -> Config:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_file_says_the_same(task: str) -> None:
     config = make(task, split=0.2, model={"H": 2, "dropout": 0.1}, train={"eta": 0.5, "patience": 3})
-    filled = config.filled(config.hyper(100, 37, 5), 10)
+    filled, steps = config.filled(config.hyper(100, 37, 5), 10)
     for each in (config, filled):
         assert Config.of(tomllib.loads(each.toml())) == each
     assert filled.hyper(100, 37, 5) == config.hyper(100, 37, 5)  # what was filled in is what would have been
-    assert filled.filled(filled.hyper(100, 37, 5), 99) == filled
+    assert filled.filled(filled.hyper(100, 37, 5), 10) == (filled, steps)
 
 
 def test_what_is_filled_in() -> None:
     hyper = make().hyper(100, 50)
     assert (hyper.L, hyper.d_e, hyper.d_mlp, hyper.ell_max, hyper.N_V) == (4, 128, 512, 128, 100)
-    train = make().filled(hyper, 10).train
-    assert (train.steps, train.eta, train.warmup, train.eval_every, train.save_every) == (1000, 0.01, 100, 100, 100)
+    config, steps = make().filled(hyper, 10)
+    train = config.train
+    assert (steps, train.eta, train.warmup, train.eval_every, train.save_every) == (1000, 0.01, 100, 100, 100)
     assert make("classify").hyper(100, 50, 3).ell_max == 50 and make("seq2seq").hyper(100, 5000).ell_max == 1024
     wide = make(model={"d_e": 512}).hyper(100, 50)
-    assert wide.d_mlp == 2048 and make().filled(wide, 10).train.eta == pytest.approx(0.005)
-    assert make("classify").filled(hyper, 7).train.steps == 42
-    assert make(train={"epochs": 2.5}).filled(hyper, 10).train.steps == 25
-    assert make(train={"optimizer": "sgd"}).filled(wide, 10).train.eta == 0.1
+    assert wide.d_mlp == 2048 and make().filled(wide, 10)[0].train.eta == pytest.approx(0.005)
+    assert make("classify").filled(hyper, 7)[1] == 42
+    assert make(train={"epochs": 2.5}).filled(hyper, 10)[1] == 25
+    assert make(train={"optimizer": "sgd"}).filled(wide, 10)[0].train.eta == 0.1
 
 
 def test_presets_and_other_models_to_start_from() -> None:

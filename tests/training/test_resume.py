@@ -122,6 +122,9 @@ def test_options_of_a_resumed_run(tmp_path: Path) -> None:
             train(None, tmp_path / "run", resume=True, changes=changes)
     longer = train(None, tmp_path / "run", resume=True, changes={"task": "lm", "train": {"steps": 13, "batch_size": 4}})
     assert longer.state.step == 13
+    epochs = train(config("classify", tmp_path, steps=None, epochs=2), tmp_path / "epochs")  # of 6 rows in batches of 3
+    more = train(None, tmp_path / "epochs", resume=True, changes={"train": {"epochs": 3}})
+    assert (epochs.state.step, more.state.step) == (4, 6)
     again = train(None, tmp_path / "run", resume=True)
     assert again.state.step == 13 and again.figures["val_loss"] > 0
     with pytest.raises(ValueError, match="exists already; --resume goes on with it, --overwrite begins anew"):

@@ -66,7 +66,7 @@ def picture(found: dict[Path, list[dict[str, Any]]], x: str, out: Path) -> None:
                 label, style = run.name, {}
             if points:
                 axes.plot(*zip(*points, strict=True), color=colour, label=label, **style)
-    above.set_ylabel("loss, nats per token")
+    above.set_ylabel("loss, nats")
     below.set_ylabel("η")
     below.set_xlabel({"step": "step", "tokens": "tokens read", "seconds": "seconds of training"}[x])
     above.legend(frameon=False)

@@ -1,5 +1,6 @@
 """transalg train: a transformer from your text."""
 
+import os
 import sys
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from pathlib import Path
@@ -102,7 +103,8 @@ class Train:
             return
         with Watch(console) as watch:
             outcome = train(chosen, self.out, resume=self.resume, changes=given, overwrite=self.overwrite, report=watch)
-        summary(outcome, console)
+        if os.environ.get("RANK", "0") == "0":  # one of many processes speaks for all
+            summary(outcome, console)
         if outcome.reason == "interrupted":
             sys.exit(130)
 

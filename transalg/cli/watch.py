@@ -9,8 +9,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from transalg.training.report import Report
 
-LONG = 2**22  # bytes: less is read before anyone looks
-
 
 class Watch(Report):
     """Prints to a console. Its last line is a live bar if the console is a terminal."""
@@ -32,8 +30,8 @@ class Watch(Report):
         self.console.print(text)
 
     @contextmanager
-    def work(self, name: str, total: int) -> Iterator[Callable[[int], object]]:
-        if not self.console.is_terminal or total < LONG:
+    def work(self, name: str, total: int, *, least: int = 1) -> Iterator[Callable[[int], object]]:
+        if not self.console.is_terminal or total < least:
             yield lambda _: None
             return
         columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn()

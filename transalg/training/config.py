@@ -183,28 +183,26 @@ class Config:
             given["d_mlp"] = self.model.get("d_mlp", 4 * given["d_e"])
         return kind(**given)
 
-    def filled(self, hyper: Hyper, batches: int) -> "Config":
-        """With nothing left to be chosen, for an epoch of so many batches."""
+    def filled(self, hyper: Hyper, batches: int) -> tuple["Config", int]:
+        """With nothing left to be chosen, and how many steps that is, if an epoch has so many batches."""
         train = self.train
-        steps = train.steps
-        if steps is None and (train.epochs is not None or self.task in ("seq2seq", "classify")):
-            steps = max(1, round(batches * (train.epochs or {"seq2seq": 20, "classify": 6}[self.task])))
-        steps = steps or 1000
+        if train.steps is None and train.epochs is None:
+            epochs = {"seq2seq": 20.0, "classify": 6.0}.get(self.task)
+            train = replace(train, epochs=epochs, steps=None if epochs else 1000)
+        steps = train.steps or max(1, round(batches * (train.epochs or 1)))
         eta = train.eta or {"muon": 0.01 if self.task in ("lm", "mlm") else 0.005, "adamw": 0.001, "sgd": 0.1}[train.optimizer] * (
             1 if train.optimizer == "sgd" else sqrt(128 / max(128, hyper.d_e))
         )
         every = train.eval_every or max(1, -(-steps // 10))
         filled = replace(
             train,
-            steps=steps,
-            epochs=None,
             eta=eta,
             warmup=min(100, steps // 10) if train.warmup is None else train.warmup,
             eval_every=every,
             save_every=train.save_every or every,
         )
         sizes = {name: value for name, value in asdict(hyper).items() if name not in ("N_V", "N_C") and value is not None}
-        return replace(self, model=sizes, train=filled)
+        return replace(self, model=sizes, train=filled), steps
 
     def toml(self) -> str:
         """As a TOML file."""

@@ -35,6 +35,7 @@ INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
 FORMAT = 1  # of checkpoints
 FREE = (
     "steps",
+    "epochs",
     "eval_every",
     "save_every",
     "log_every",
@@ -101,13 +102,15 @@ def train(
     world = begin(config.train.device, sharded=config.train.shard)
     try:
         report = report if world.first else Report()
-        kept = Tokenizer.load(out / "tokenizer.json") if resume else None
         if not world.first:
             world.wait()
-            kept = Tokenizer.load(out / "tokenizer.json")
-        prepared = prepare(config, out, report, kept)
+        kept = Tokenizer.load(out / "tokenizer.json") if resume or not world.first else None
+        before = runs.last(out) if resume else None
+        prepared = prepare(config, out, report, kept, tuple(before.get("labels", ())) if before else None)
         if world.first:
-            if not resume:
+            if resume:
+                write(out / "config.toml", prepared.config.toml())
+            else:
                 _fresh(out, prepared, overwrite)
             world.wait()
         keep_memory()
@@ -128,6 +131,8 @@ def _continued(out: Path, changes: dict[str, Any]) -> Config:
                     f"but for train's {', '.join(FREE)}"
                 )
     free = {name: value for name, value in changes.get("train", {}).items() if name in FREE}
+    if "steps" in free or "epochs" in free:
+        free = {"steps": None, "epochs": None} | free
     config = Config.of(before)
     alone = {} if "RANK" in os.environ else {"shard": False}
     return replace(config, train=replace(config.train, **free | alone))
@@ -203,7 +208,7 @@ class _Loop:
         self.report.note(f"{len(taken)} of {len(own)} parameters come from {run}" + (f"; new: {', '.join(new[:6])}" if new else ""))
 
     def _resume(self) -> None:
-        folder, path = checkpoints.sharded(self.out / "last"), self.out / "last.safetensors"
+        folder, path = checkpoints.sharded(self.out / runs.LAST), self.out / f"{runs.LAST}.safetensors"
         if folder is not None and not path.exists():
             facts = checkpoints.facts_sharded(folder)
             checkpoints.restore_sharded(self.model, self.optimisers, folder)
@@ -238,8 +243,8 @@ class _Loop:
 
     def run(self) -> Outcome:
         state, options = self.state, self.options
-        steps, eval_every, save_every = options.steps, options.eval_every, options.save_every
-        assert steps and eval_every and save_every
+        steps, eval_every, save_every = self.prepared.steps, options.eval_every, options.save_every
+        assert eval_every and save_every
         reason = "done"
         self.objective.train()
         self.report.begin(state.step, steps)

@@ -18,6 +18,7 @@ from transalg.training.config import Config
 from transalg.training.report import Report
 
 VOCABULARY = 2**27  # bytes of text that a vocabulary is made from; of more, every second, third, … piece
+LONG = 2**22  # bytes: less is read before anyone looks
 CACHE = ".transalg-cache"
 
 
@@ -26,6 +27,7 @@ class Prepared:
     """All but the model."""
 
     config: Config  # nothing left to choose
+    steps: int
     tokenizer: Tokenizer
     hyper: Any
     labels: tuple[str, ...]
@@ -34,10 +36,12 @@ class Prepared:
     valid: Rows | None
 
 
-def prepare(config: Config, out: Path, report: Report, kept: Tokenizer | None = None) -> Prepared:
-    """Read, tokenise and split the data, and choose what is left to choose. A tokenizer that is kept is not made anew."""
-    base, labels, tokenizer = None, (), kept
-    if config.init:
+def prepare(
+    config: Config, out: Path, report: Report, tokenizer: Tokenizer | None = None, labels: tuple[str, ...] | None = None
+) -> Prepared:
+    """Read, tokenise and split the data, and choose what is left to choose. A run that is resumed has its tokenizer and its labels."""
+    base, resumed = None, labels is not None
+    if config.init and not resumed:
         start = runs.facts(Path(config.init))
         base = of(start["hyper"])
         if config.task == start["task"] == "classify":
@@ -49,7 +53,7 @@ def prepare(config: Config, out: Path, report: Report, kept: Tokenizer | None = 
             )
     source = config.source(config.data)
     tokenizer = tokenizer or vocabulary(config, source, report)
-    data = tokens(source, tokenizer, out, report, labels)
+    data = tokens(source, tokenizer, out, report, labels or ())
     labels = data.meta.labels
     other = tokens(config.source(config.valid), tokenizer, out, report, labels) if config.valid else None
     longest = max(_longest(each) for each in (data, other) if each)
@@ -61,8 +65,8 @@ def prepare(config: Config, out: Path, report: Report, kept: Tokenizer | None = 
     train = config.train
     shift = train.shift and config.task in ("lm", "mlm")
     plan = Plan(train.batch_size, train.batch_tokens, train.seed, train.shuffle, shift)
-    config = config.filled(hyper, plan.count(documents))
-    return Prepared(config, tokenizer, hyper, labels, plan, documents, valid.rows() if valid else None)
+    config, steps = config.filled(hyper, plan.count(documents))
+    return Prepared(config, steps, tokenizer, hyper, labels, plan, documents, valid.rows() if valid else None)
 
 
 def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
@@ -75,7 +79,7 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
             raise ValueError(f"--vocab-size: {kind} has its vocabulary already")
         return Tokenizer.load(kind)
     every = 1 if kind == "char" else -(-source.size() // VOCABULARY) or 1
-    with report.work("Reading the vocabulary", source.size()) as progress:
+    with report.work("Reading the vocabulary", source.size(), least=LONG) as progress:
 
         def texts() -> Iterator[str]:
             for i, record in enumerate(source.records(progress)):
@@ -87,7 +91,7 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
 
 def tokens(source: Source, tokenizer: Tokenizer, out: Path, report: Report, labels: tuple[str, ...] = ()) -> Store:
     """The data's token files, beside the run."""
-    with report.work(f"Tokenising {source.name}", source.size()) as progress:
+    with report.work(f"Tokenising {source.name}", source.size(), least=LONG) as progress:
         found = store(source, tokenizer, out.absolute().parent / CACHE, labels=labels, progress=progress)
     if found.meta.unknown:
         what = "characters, which are left out" if tokenizer.kind == "char" else "words, which become <unk>"

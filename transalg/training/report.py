@@ -12,8 +12,8 @@ class Report:
         """Something worth a line."""
 
     @contextmanager
-    def work(self, name: str, total: int) -> Iterator[Callable[[int], object]]:
-        """Work that takes a while; the function hears how much more of it is done."""
+    def work(self, name: str, total: int, *, least: int = 1) -> Iterator[Callable[[int], object]]:
+        """Work that takes a while, if there is at least so much of it; the function hears how much more is done."""
         yield lambda _: None
 
     def begin(self, done: int, steps: int) -> None:

@@ -16,6 +16,14 @@ def facts(run: Path) -> dict[str, Any]:
     return checkpoints.facts(run / f"{BEST}.safetensors") if folder is None else checkpoints.facts_sharded(folder)
 
 
+def last(run: Path) -> dict[str, Any] | None:
+    """What the last checkpoint of a run says of itself; None if there is none yet."""
+    folder, path = checkpoints.sharded(run / LAST), run / f"{LAST}.safetensors"
+    if path.exists():
+        return checkpoints.facts(path)
+    return None if folder is None else checkpoints.facts_sharded(folder)
+
+
 def tensors(run: Path) -> checkpoints.Tensors:
     """The parameters of the best model of a run, by name."""
     folder = _sharded(run)
