@@ -48,6 +48,10 @@ def test_from_files_to_figures(task: str, transalg: Any, tmp_path: Path) -> None
     expected = {"lm": "bits per byte", "mlm": "accuracy", "seq2seq": "BLEU", "classify": "classes"}[task]
     assert expected in figures
 
+    status, out, _ = transalg("verify", run, "--json")
+    verdict = json.loads(out)
+    assert status == 0 and verdict["holds"] and verdict["variant"] == run and 0 < verdict["errors"]["gradients"] < 1e-10
+
     status, out, _ = transalg("plot", run)
     assert status == 0 and (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
 

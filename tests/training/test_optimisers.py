@@ -145,3 +145,16 @@ def test_a_cosine_is_one() -> None:
 def test_an_unknown_schedule() -> None:
     with pytest.raises(ValueError, match=r"schedule: expected cosine, linear, constant, trapezoid, got 'step'"):
         share(0, 1, schedule="step")
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 13), (3, 13, 5), (3, 7, 11), (3, 7, 7), (2, 1, 5)])
+def test_wide_matrices_take_the_same_steps_by_a_shorter_way(shape: tuple[int, ...]) -> None:
+    G = torch.randn(shape, generator=rng(0), dtype=torch.float64)
+    X = G.mT if shape[1] > shape[2] else G
+    X = X / X.flatten(1).norm(dim=1)[:, None, None]
+    for _ in range(5):
+        A = X @ X.mT
+        X = 3.4445 * X + (-4.7750 * A + 2.0315 * A @ A) @ X
+    assert_close(orthogonalised(G), X.mT if shape[1] > shape[2] else X, rtol=0, atol=1e-11)
+    close = orthogonalised(G.float()).double()
+    assert_close(close, orthogonalised(G), rtol=0, atol=1e-4)

@@ -163,7 +163,7 @@ def summary(outcome: "Outcome", console: Console) -> None:
     if outcome.reason == "interrupted":
         console.print(f"Go on with: [bold]transalg train --out {out} --resume[/]")
     else:
-        console.print(f"Next: [bold]transalg evaluate {out}[/], [bold]transalg plot {out}[/]")
+        console.print(f"Next: [bold]transalg evaluate {out}[/], [bold]transalg plot {out}[/], [bold]transalg verify {out}[/]")
 
 
 def _table(outcomes: "list[Outcome]", console: Console) -> None:

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -12,8 +13,13 @@ from rich.text import Text
 
 @dataclass(frozen=True)
 class Verify:
-    """Compare the engine with the formal algorithms, values and gradients: every architecture, variant and preset, shrunk to small size."""
+    """Compare the engine with the formal algorithms, values and gradients: every architecture, variant and preset, shrunk to small size; or trained models.
 
+    transalg verify RUN
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
+    """Folders that `transalg train` made: these very models, on the text they held back for validation."""
     only: Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = None
     """Only architectures and variants whose name has this in it: gpt3, relative, EDTransformer."""
     seed: int = 0
@@ -27,6 +33,11 @@ class Verify:
 
         from transalg.verify.cases import BOUND, cases, verify
 
+        if self.runs:
+            if self.only is not None:
+                raise ValueError("--only: chooses among variants and presets; with RUN there are none")
+            self._trained(BOUND)
+            return
         chosen = [case for case in cases() if self.only is None or self.only.lower() in f"{case.architecture} {case.variant}".lower()]
         if not chosen:
             raise ValueError(f"--only {self.only!r}: no architecture, variant or preset has this in its name")
@@ -49,6 +60,25 @@ class Verify:
                 "the order of rows; where it decodes, the cache, a prefill in pieces, a reordered cache."
             )
         if failed:
+            sys.exit(1)
+
+    def _trained(self, bound: float) -> None:
+        from transalg.evaluation.measure import Trained
+        from transalg.verify.trained import verify
+
+        console = Console(highlight=False)
+        widths = [15, max(len(str(run)) for run in self.runs) + 2]
+        if not self.json:
+            console.print(_line(widths, "architecture", "run", Text("P"), Text("gradients"), Text("invariances")), style="bold")
+        held = True
+        for run in self.runs:
+            verdict = verify(Trained.load(run), seed=self.seed)
+            held = held and verdict.holds
+            if self.json:
+                print(json.dumps(_data(verdict)), flush=True)
+            else:
+                console.print(_row(widths, verdict, bound))
+        if not held:
             sys.exit(1)
 
 

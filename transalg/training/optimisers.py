@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from math import sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -76,30 +76,30 @@ class Muon(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        parts = iter(self.parts)
+        rows = dict(zip((parameter for group in self.param_groups for parameter in group["params"]), self.parts, strict=True))
         for group in self.param_groups:
             eta, mu = group["lr"], group["momentum"]
-            updates: list[tuple[nn.Parameter, Tensor]] = []
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not parameters:
+                continue
+            gradients = [parameter.grad for parameter in parameters]
+            for parameter in parameters:
+                if not self.state[parameter]:
+                    self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+            M = [self.state[parameter]["momentum"] for parameter in parameters]
+            torch._foreach_mul_(M, mu)
+            torch._foreach_add_(M, gradients)
+            updates = [each.full_tensor() if isinstance(each, DTensor) else each for each in torch._foreach_add(gradients, M, alpha=mu)]
             batches: dict[tuple[int, int], list[Tensor]] = {}
-            for parameter in group["params"]:
-                rows = next(parts)
-                if parameter.grad is None:
-                    continue
-                state: dict[str, Any] = self.state[parameter]
-                if not state:
-                    state["momentum"] = torch.zeros_like(parameter)
-                M = state["momentum"].mul_(mu).add_(parameter.grad)
-                update = parameter.grad.add(M, alpha=mu)
-                update = update.full_tensor() if isinstance(update, DTensor) else update
-                parameter.mul_(1 - eta * group["weight_decay"])
-                updates.append((parameter, update))
-                for G in torch.split(update, list(rows)):
+            for parameter, update in zip(parameters, updates, strict=True):
+                for G in torch.split(update, list(rows[parameter])):
                     batches.setdefault((len(G), G.shape[1]), []).append(G)
             for (n, m), matrices in batches.items():
-                for G, direction in zip(matrices, orthogonalised(torch.stack(matrices)), strict=True):
-                    torch.mul(direction, sqrt(max(n, m)), out=G)  # a part of its parameter's update
-            for parameter, update in updates:
-                parameter.add_(_sharded_like(update, parameter), alpha=-0.2 * eta)
+                directions = orthogonalised(torch.stack(matrices)).mul_(sqrt(max(n, m)))
+                torch._foreach_copy_(matrices, list(directions))  # parts of the updates
+            torch._foreach_mul_(parameters, 1 - eta * group["weight_decay"])
+            own = [_sharded_like(update, parameter) for parameter, update in zip(parameters, updates, strict=True)]
+            torch._foreach_add_(parameters, own, alpha=-0.2 * eta)
         return loss
 
 
@@ -111,14 +111,28 @@ def _sharded_like(full: Tensor, parameter: Tensor) -> Tensor:
 
 
 def orthogonalised(G: Tensor, steps: int = 5) -> Tensor:
-    """About UVᵀ for each matrix USVᵀ of a batch: X ← aX + (bA + cA²)X with A = XXᵀ, the singular values pulled towards 1."""
+    """About UVᵀ for each matrix USVᵀ of a batch: X ← aX + (bA + cA²)X with A = XXᵀ, the singular values pulled towards 1.
+
+    Where X is at least twice as wide as it is high, the smaller A is carried from step to step instead of X: X ← PX is A ← PAP, since P is a
+    polynomial in A, and all P are multiplied with X at the end.
+    """
     a, b, c = 3.4445, -4.7750, 2.0315
     precise = torch.promote_types(G.dtype, torch.float32)
     X = G.to(precise)
     tall = X.shape[1] > X.shape[2]
     X = X.mT if tall else X
     X = X / X.flatten(1).norm(dim=1).clamp(min=1e-7)[:, None, None]
-    for _ in range(steps):
-        A = X @ X.mT
-        X = torch.baddbmm(X, torch.baddbmm(A, A, A, beta=b, alpha=c), X, beta=a)
+    if X.shape[2] >= 2 * X.shape[1]:
+        A, all_P = X @ X.mT, None
+        for step in range(steps):
+            P = torch.baddbmm(A, A, A, beta=b, alpha=c)
+            P.diagonal(dim1=1, dim2=2).add_(a)
+            all_P = P if all_P is None else P @ all_P
+            if step < steps - 1:
+                A = P @ (A @ P)
+        X = X if all_P is None else all_P @ X
+    else:
+        for _ in range(steps):
+            A = X @ X.mT
+            X = torch.baddbmm(X, torch.baddbmm(A, A, A, beta=b, alpha=c), X, beta=a)
     return (X.mT if tall else X).to(G.dtype)
