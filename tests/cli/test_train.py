@@ -67,6 +67,25 @@ def test_a_config_file_gives_the_same_run(transalg: Any, tmp_path: Path) -> None
     assert not weights[0]["model.W_e"].equal(weights[2]["model.W_e"])
 
 
+def test_a_config_file_and_other_sizes(transalg: Any, tmp_path: Path) -> None:
+    """What was derived from what is changed is derived anew."""
+    files(tmp_path)
+    transalg("train", "lm", "--out", str(tmp_path / "one"), *[flag for flag in flags("lm", tmp_path) if "d-mlp" not in flag])
+    more = "--model.d-e", "16", "--train.optimizer", "adamw", "--train.steps", "20"
+    assert transalg("train", "--config", str(tmp_path / "one" / "config.toml"), "--out", str(tmp_path / "two"), *more)[0] == 0
+    kept = tomllib.loads((tmp_path / "two" / "config.toml").read_text())
+    assert (kept["model"]["d_mlp"], kept["model"]["d_attn"]) == (64, 8)
+    assert (kept["train"]["eta"], kept["train"]["warmup"], kept["train"]["steps"]) == (0.001, 2, 20)
+
+
+def test_strange_paths_are_quoted(transalg: Any, tmp_path: Path) -> None:
+    files(tmp_path)
+    out = tmp_path / "my [v2] run"
+    _, said, _ = transalg("train", "lm", "--out", str(out), *flags("lm", tmp_path))
+    assert f"transalg evaluate '{out}'" in " ".join(said.split()) or f"evaluate '{out}'" in said.replace("\n", " ")
+    assert transalg("evaluate", str(out))[0] == 0
+
+
 def test_folds(transalg: Any, tmp_path: Path) -> None:
     files(tmp_path)
     status, out, _ = transalg("train", "classify", "--out", str(tmp_path / "run"), *flags("classify", tmp_path, steps=2), "--folds", "3")

@@ -88,7 +88,7 @@ def test_pairs_and_labels_keep_their_bounds() -> None:
     def where(i: int) -> str:
         return f"a.txt:{i + 1}"
 
-    with pytest.raises(ValueError, match=r"a\.txt:2: 5 tokens, and the model takes 4; raise --model\.ell-max"):
+    with pytest.raises(ValueError, match=r"a\.txt:2: 5 tokens, and the model takes 4; give --too-long skip or cut"):
         whole(store, {"z": 4, "x": 5}, where)
     kept, _ = whole(store, {"z": 5, "x": 5}, where)
     assert content(kept.rows()) == [[0, 1, 2], [3, 4, 5, 6, 7], [8, 9], [10, 11, 12, 13]]

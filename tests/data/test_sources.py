@@ -84,6 +84,7 @@ def test_folders(tmp_path: Path) -> None:
         ("a.csv", b"text,label\na\n", "labelled", ":2: expected a column 'label'"),
         ("a.csv", b'text\n"a\n', "documents", ":2: not CSV"),
         ("a.jsonl", b'{"text": "a"}\n{"text"\n', "documents", ":2: not JSON"),
+        ("a.jsonl", b'{"text": "a\\ud800b"}\n', "documents", ":1: half of a surrogate pair"),
         ("a.jsonl", b'{"text": "a"}\n[1]\n', "documents", ":2: expected a JSON object"),
         ("a.jsonl", b'{"text": "a"}\n{"txt": "a"}\n', "documents", ":2: expected a column 'text', got txt; name yours with --text-column"),
     ],

@@ -112,6 +112,11 @@ def test_what_cannot_be_evaluated(trained: dict[str, Trained], tmp_path: Path) -
     (tmp_path / "b.txt").write_text("cat\t" + "a cat " * 99)
     with pytest.raises(ValueError, match=r"b\.txt:1: \d+ tokens, and the model takes 29"):
         evaluate([run], str(tmp_path / "b.txt"))
+    assert evaluate([run], str(tmp_path / "b.txt"), too_long="cut").figures["texts"] == 1
+    (tmp_path / "c.txt").write_text("Привет, a cat")
+    assert "bits per byte" not in evaluate([trained["lm"]], str(tmp_path / "c.txt")).figures
+    with pytest.raises(ValueError, match=r"has trained on what .* held back; give --data"):
+        evaluate([run, replace(run, config=replace(run.config, split=0.5))])
 
 
 @given(st.lists(st.integers(0, 3), max_size=7), st.lists(st.integers(0, 3), max_size=7))

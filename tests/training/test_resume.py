@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,68 @@ def test_options_of_a_resumed_run(tmp_path: Path) -> None:
         train(None, tmp_path / "none", resume=True)
 
 
+def test_a_run_that_died_before_its_first_checkpoint(tmp_path: Path) -> None:
+    """It begins again as it began, from the weights of another run too."""
+    files(tmp_path)
+    run("lm", tmp_path, "first")
+    chosen = replace(config("lm", tmp_path, steps=5), init=str(tmp_path / "first"), tokenizer="", model={})
+    train(chosen, tmp_path / "whole")
+    with pytest.raises(Crash):
+        train(chosen, tmp_path / "crashed", report=At(1, crash))
+    assert not (tmp_path / "crashed" / "last.safetensors").exists()
+    train(None, tmp_path / "crashed", resume=True)
+    assert_same(tmp_path, "whole", "crashed")
+    (tmp_path / "early").mkdir()
+    (tmp_path / "early" / "tokenizer.json").write_text("{}")
+    assert train(chosen, tmp_path / "early", resume=True).state.step == 5
+
+
+def test_what_a_new_run_may_not_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(tmp_path)
+    run("lm", tmp_path, "first")
+    best = (tmp_path / "first" / "best.safetensors").read_bytes()
+    chosen = replace(config("lm", tmp_path), init=str(tmp_path / "first"), tokenizer="", model={})
+    with pytest.raises(ValueError, match="cannot be both the run to start from and the run to make"):
+        train(chosen, tmp_path / "first", overwrite=True)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")  # started again, but by another torchrun than began this run
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "another")
+    with pytest.raises(ValueError, match="exists already"):
+        train(config("lm", tmp_path), tmp_path / "first")
+    assert (tmp_path / "first" / "best.safetensors").read_bytes() == best
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="exists already"):
+        train(config("lm", tmp_path), tmp_path / "mine", resume=True)
+    with pytest.raises(ValueError, match="lies in the data"):
+        train(replace(config("lm", tmp_path), data=str(tmp_path)), tmp_path / "inside")
+    with pytest.raises(ValueError, match="expected data to validate on"):
+        train(replace(config("lm", tmp_path, patience=2), split=0.0), tmp_path / "inside")
+    assert not (tmp_path / "inside").exists()
+
+
+def test_data_that_changed_is_noticed(tmp_path: Path) -> None:
+    files(tmp_path)
+    run("lm", tmp_path, "run", report=At(3, interrupt))
+    with (tmp_path / "lines.txt").open("a") as file:
+        file.write("a cat\n")
+    with pytest.raises(ValueError, match=r"lines\.txt: is not what it was when .*run was begun"):
+        train(None, tmp_path / "run", resume=True)
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
+    files(tmp_path)
+    chosen = config("lm", tmp_path, steps=30, eta=1e30, optimizer="sgd", clip=0, warmup=0, save_every=1, eval_every=1)
+    with pytest.raises(ValueError, match=r"begin anew with a smaller --train\.eta"):
+        train(chosen, tmp_path / "run")
+    for name in ("best.safetensors", "last.safetensors"):
+        if (tmp_path / "run" / name).exists():
+            assert all(tensor.isfinite().all() for tensor in checkpoints.load(tmp_path / "run" / name)[0].values())
+
+
 # Whole or not at all ---------------------------------------------------------------------------------------------------
 
 KILLED = """
-import json, os, random, resource, signal, sys
+import json, os, random, select, signal, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
@@ -147,14 +206,21 @@ from transalg.training.report import Report
 
 folder = Path(sys.argv[1])
 draw = random.Random(5)
-STEPS = 60
 
-def attempt(out, patch=lambda: None):
+told, tell = os.pipe()
+
+class Tell(Report):
+    def step(self, *_):
+        os.write(tell, b".")
+
+def attempt(out, patch=lambda: None, steps=10**6):
     child = os.fork()
     if child:
         return child
     patch()
-    train(config("lm", folder, {"d_e": 34, "d_mlp": 257}, steps=STEPS, save_every=1, eval_every=2), folder / out, resume=True)
+    options = {"steps": steps, "save_every": 1, "eval_every": 2, "schedule": "constant", "warmup": 0}
+    chosen = config("lm", folder, {"d_e": 34, "d_mlp": 257}, **options)
+    train(chosen, folder / out, resume=True, changes={"train": {"steps": steps}}, report=Tell())
     os._exit(0)
 
 def die():
@@ -194,11 +260,14 @@ os.waitpid(attempt("run", around("save", False)), 0)  # so that there is a first
 while kills < 60:
     timed = kills >= len(moments)
     child = attempt("run", (lambda: None) if timed else moments[kills])
-    if timed:  # at a random moment of its life
+    if timed:  # at a random moment: behind some steps, or before the first, and a little later
+        for _ in range(draw.choice([0, 1, 1, 2])):
+            if not os.read(told, 1): break
         signal.signal(signal.SIGALRM, lambda *_: kill(child))
-        signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.001, 0.12))
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0005, 0.02))
     status = os.waitpid(child, 0)[1]
     signal.setitimer(signal.ITIMER_REAL, 0)
+    while select.select([told], [], [], 0)[0]: os.read(told, 65536)
     assert status in (0, signal.SIGKILL), status
     kills += 1
     tensors, facts = checkpoints.load(folder / "run" / "last.safetensors")
@@ -207,12 +276,12 @@ while kills < 60:
     assert facts["state"]["step"] >= step
     step = facts["state"]["step"]
     print(step, file=sys.stderr)
-os.waitpid(attempt("run"), 0)
-os.waitpid(attempt("whole"), 0)
+for out in ("run", "whole"):
+    os.waitpid(attempt(out, steps=step + 3), 0)
 for which in ("last", "best"):
     ours, facts = checkpoints.load(folder / "run" / f"{which}.safetensors")
     theirs, _ = checkpoints.load(folder / "whole" / f"{which}.safetensors")
-    assert which == "best" or facts["state"]["step"] == STEPS
+    assert which == "best" or facts["state"]["step"] == step + 3
     assert all(ours[name].equal(theirs[name]) for name in theirs)
 print(json.dumps({"kills": kills, "step": step}))
 """

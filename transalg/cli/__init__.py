@@ -28,6 +28,9 @@ def main() -> None:
         return
     try:
         _run()
+    except KeyboardInterrupt:
+        Console(stderr=True, highlight=False).print("\nInterrupted")
+        sys.exit(130)
     except (ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader, a pager say, has had enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,6 @@
 """transalg demo: three transformers from nothing, on data that every Python has."""
 
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,20 +46,23 @@ class Demo:
         from transalg.cli.plot import lines, picture
         from transalg.cli.watch import Watch
         from transalg.evaluation.measure import Trained
-        from transalg.training.config import Config
+        from transalg.training.config import Config, read
         from transalg.training.loop import train
         from transalg.verify.trained import verify
 
         console = Console(highlight=False)
         start = time.monotonic()
         found: dict[str, Trained] = {}
+        for name in RUNS:
+            path = self.out / name / "config.toml"
+            if path.exists() and read(path).get("data") != name:
+                raise ValueError(f"{self.out / name}: is a run of yours; give --out another folder")
         for i, (name, given) in enumerate(RUNS.items(), 1):
             console.print(f"\n[bold]{i}. {TITLES[name]}[/]")
             with Watch(console) as watch:
                 outcome = train(Config.of(given), self.out / name, overwrite=True, report=watch)
             if outcome.reason == "interrupted":
-                console.print(f"Interrupted. Go on with: [bold]transalg train --out {self.out / name} --resume[/]")
-                return
+                sys.exit(130)
             found[name] = Trained.load(self.out / name)
             {"pydocs": _write, "dates": _read, "stdlib": _name}[name](found[name], console)
         console.print("\n[bold]4. Are these the paper's algorithms?[/] Each trained model against its formal algorithm, in float64:")
@@ -111,7 +115,7 @@ def _read(trained: "Trained", console: Console) -> None:
     for text, guess in zip(DATES, predict([trained.model], z, [len(row) for row in rows]), strict=True):
         console.print(Text.assemble("   › ", (text, "cyan"), f" → {trained.tokenizer.decode(guess)}"))
     figures = evaluate([trained]).figures
-    console.print(f"   [bold]{figures['exact match']:.1%}[/] of {figures['pairs']:,} dates it has never seen are exactly right")
+    console.print(f"   [bold]{figures['exact match']:.1%}[/] of {figures['pairs']:,} dates that were held back are exactly right")
 
 
 def _name(trained: "Trained", console: Console) -> None:

@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -20,6 +21,8 @@ class Evaluate:
     """A file, a folder, or the name of built-in data; what the run held back for validation unless given."""
     predictions: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write every prediction of a classifier or a seq2seq model to this file, as JSON lines."""
+    too_long: Annotated[Literal["error", "skip", "cut"] | None, tyro.conf.arg(metavar="{error,skip,cut}", help_behavior_hint="")] = None
+    """What to do with pairs and labelled texts longer than the model takes; as in training unless given."""
     device: str = "cpu"
     """Where to compute: cpu, cuda."""
     json: bool = False
@@ -37,15 +40,15 @@ class Evaluate:
         if self.predictions and found[0].task not in ("classify", "seq2seq"):
             raise ValueError(f"--predictions: a model for {found[0].task} predicts every token; there is no list of them")
         with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
-            measured = evaluate(found, self.data, predictions=self.predictions is not None, report=watch)
+            measured = evaluate(found, self.data, too_long=self.too_long, predictions=self.predictions is not None, report=watch)
         if self.predictions:
             lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in measured.predictions)
             self.predictions.write_text("".join(lines), encoding="utf-8")
         if self.json:
             print(json.dumps(measured.figures | ({"classes": measured.classes} if measured.classes else {}), ensure_ascii=False))
             return
-        names = ", ".join(str(run) for run in self.runs)
-        of = self.data or "its own validation data"
+        names = escape(", ".join(str(run) for run in self.runs))
+        of = escape(self.data or "its own validation data")
         console.print(f"[bold]{names}[/], {'the mean of their P̂, ' if len(self.runs) > 1 else ''}on {of}")
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
         table.add_column(justify="right")

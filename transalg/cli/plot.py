@@ -35,7 +35,8 @@ def lines(run: Path) -> list[dict[str, Any]]:
     """The metrics of a run."""
     path = run / "metrics.jsonl"
     try:
-        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        text = path.read_text(encoding="utf-8")
+        found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]  # a kill may leave half a line
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -1,6 +1,7 @@
 """transalg train: a transformer from your text."""
 
 import os
+import shlex
 import sys
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
@@ -17,6 +19,12 @@ from transalg.training.config import Config, Task
 if TYPE_CHECKING:
     from transalg.training.loop import Outcome
 
+DERIVED = {  # what a file says of these belongs to the values that the command line changes
+    "model.d_e": ("d_attn", "d_mid", "d_f", "d_r", "d_mlp"),
+    "model.H": ("d_attn", "d_mid"),
+    "train.steps": ("epochs", "warmup", "eval_every", "save_every"),
+    "train.epochs": ("steps", "warmup", "eval_every", "save_every"),
+}
 NAMES = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{True,False}"}
 
 
@@ -75,7 +83,7 @@ class Train:
     out: Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
     """The folder to make for the run."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """A TOML file with any of these options; RUN/config.toml of another run, say. What is given here counts more."""
+    """A TOML file with these options, all but --out; RUN/config.toml of another run, say. What is given here counts more."""
     resume: bool = False
     """Go on with the run in RUN, from its last checkpoint, as if it had never stopped."""
     overwrite: bool = False
@@ -115,12 +123,14 @@ class Train:
             found["task"] = self.task
         found |= _changed(self.data_flags)
         for name, flags in (("model", self.model), ("train", self.train)):
+            table = found.get(name, {})
+            if not isinstance(table, dict):
+                raise ValueError(f"{self.config}: {name}: expected a table of options, got {table!r}")
             if more := _changed(flags):
-                found[name] = found.get(name, {}) | more
-        train = found.get("train", {})
-        for one, other in (("steps", "epochs"), ("epochs", "steps")):  # the one given here replaces the other of the file
-            if one in _changed(self.train) and other not in _changed(self.train):
-                train.pop(other, None)
+                derived = {one for changed in more for one in DERIVED.get(f"{name}.{changed}", ())}
+                found[name] = {one: value for one, value in table.items() if one not in derived} | more
+        if {"d_e", "optimizer"} & {*_changed(self.model), *_changed(self.train)} and "eta" not in _changed(self.train):
+            found.get("train", {}).pop("eta", None)
         return found
 
     def _folds(self, chosen: Config, given: dict[str, Any], console: Console) -> None:
@@ -130,17 +140,20 @@ class Train:
         from transalg.training.loop import train
 
         assert self.out is not None and chosen.folds
-        outcomes = []
+        outcomes, first = [], os.environ.get("RANK", "0") == "0"
         for fold in range(1, chosen.folds + 1):
-            console.print(f"Fold {fold} of {chosen.folds}", style="bold")
+            if first:
+                console.print(f"Fold {fold} of {chosen.folds}", style="bold")
             with Watch(console) as watch:
                 out = self.out / f"fold-{fold}"
                 outcome = train(replace(chosen, fold=fold), out, resume=self.resume, changes=given, overwrite=self.overwrite, report=watch)
             if outcome.reason == "interrupted":
-                summary(outcome, console)
+                if first:
+                    console.print("Interrupted, and saved. Go on with the same command and [bold]--resume[/]")
                 sys.exit(130)
             outcomes.append(outcome)
-        _table(outcomes, console)
+        if first:
+            _table(outcomes, console)
 
 
 def _changed(flags: Any) -> dict[str, Any]:
@@ -157,13 +170,18 @@ def summary(outcome: "Outcome", console: Console) -> None:
         accuracy = outcome.figures.get("val_accuracy")
         more = f"; accuracy {accuracy:.1%} at the end" if accuracy is not None else ""
         console.print(f"Best validation loss [bold]{state.best:.4f}[/] nats at step {state.best_step:,}{more}")
-    console.print(
-        f"{out}: {_count(outcome.parameters)} parameters; best.safetensors, last.safetensors, tokenizer.json, config.toml, metrics.jsonl"
-    )
+    there = [name for name in FILES if (out / name).exists()]
+    console.print(f"{escape(str(out))}: {_count(outcome.parameters)} parameters; {', '.join(there)}")
+    name = escape(shlex.quote(str(out)))
     if outcome.reason == "interrupted":
-        console.print(f"Go on with: [bold]transalg train --out {out} --resume[/]")
+        console.print(f"Go on with: [bold]transalg train --out {name} --resume[/]")
+    elif state.best is not None:
+        console.print(f"Next: [bold]transalg evaluate {name}[/], [bold]transalg plot {name}[/], [bold]transalg verify {name}[/]")
     else:
-        console.print(f"Next: [bold]transalg evaluate {out}[/], [bold]transalg plot {out}[/], [bold]transalg verify {out}[/]")
+        console.print(f"Next: [bold]transalg evaluate {name} --data FILE[/], [bold]transalg plot {name}[/]")
+
+
+FILES = ("best.safetensors", "best", "last.safetensors", "last", "tokenizer.json", "config.toml", "metrics.jsonl")
 
 
 def _table(outcomes: "list[Outcome]", console: Console) -> None:

@@ -106,7 +106,8 @@ class Chunks:
         if self.pack:
             bounds = bounds[[0, -1]]
         if self.cut is None and self._longest(bounds) <= self.width:
-            return Rows(self.store, {"x": (bounds[:-1], bounds[1:])}, self.part, {"x": self.width})
+            part = Part(len(bounds) - 1) if self.pack else self.part
+            return Rows(self.store, {"x": (bounds[:-1], bounds[1:])}, part, {"x": self.width})
         starts, stops = self._documents(bounds)
         stride = self.width - self.overlap
         length = stops - starts
@@ -188,13 +189,13 @@ def whole(
             first = int(np.flatnonzero(long)[0])
             raise ValueError(
                 f"{where(first)}: {int(stops[first] - starts[first])} tokens, and the model takes {limits[stream]}; "
-                "raise --model.ell-max, or give --too-long skip or cut"
+                "give --too-long skip or cut, or train with a larger --model.ell-max"
             )
         keep &= ~long
     if too_long == "skip" and not keep.all():
         which = np.flatnonzero(keep)
         if not len(which):
-            raise ValueError(f"{where(0)}: this and all other records are longer than the model takes, {limits}; raise --model.ell-max")
+            raise ValueError(f"{where(0)}: this and all other records are longer than the model takes, {limits}")
         spans = {stream: (starts[which], stops[which]) for stream, (starts, stops) in spans.items()}
         store = replace(store, classes=None if store.classes is None else store.classes[which])
     count = len(next(iter(spans.values()))[0])

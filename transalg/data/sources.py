@@ -5,6 +5,7 @@ import csv
 import gzip
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ BLOCK = 2**16  # bytes read at a time, and about the piece of a document that is
 LONGEST = 2**23  # characters without a gap
 JSON_LINES = (".jsonl", ".ndjson")
 TABLES = {".csv": ",", ".tsv": "\t"}
+SURROGATE = re.compile("[\ud800-\udfff]")
+GAP = re.compile(r"(?<=\S)[ \n]")
 csv.field_size_limit(2**31 - 1)
 
 
@@ -133,6 +136,8 @@ class Source:
                     raise ValueError(f"{path}:{line}: expected a column {column!r}, got {has or 'none'}; {OPTIONS[self.kind]}")
             values = tuple(value if isinstance(value := row[column], str) else json.dumps(value) for column in self.columns)
             where = f"{path}:{line}"
+            if any(SURROGATE.search(value) for value in values):
+                raise ValueError(f"{where}: half of a surrogate pair, which is no character")
             yield Record((values[0],), values[1], where) if self.kind == "labelled" else Record(values, where=where)
 
     def _tab_separated(self, path: Path, progress: Callable[[int], object]) -> Iterator[Record]:
@@ -202,14 +207,17 @@ def _blocks(path: Path, progress: Callable[[int], object]) -> Iterator[str]:
 
 def _lines(path: Path, progress: Callable[[int], object]) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers, without line ends."""
-    number = count(1)
-    rest = ""
+    number, rest = count(1), list[str]()  # the parts of a line that is not whole
     for block in _blocks(path, progress):
-        *whole, rest = (rest + block).split("\n")
-        for line in whole:
-            yield next(number), line.removesuffix("\r")
-    if rest:
-        yield next(number), rest.removesuffix("\r")
+        first, *more = block.split("\n")
+        rest.append(first)
+        if more:
+            yield next(number), "".join(rest).removesuffix("\r")
+            *whole, last = more
+            yield from ((next(number), line.removesuffix("\r")) for line in whole)
+            rest = [last]
+    if line := "".join(rest):
+        yield next(number), line.removesuffix("\r")
 
 
 def _json_lines(path: Path, progress: Callable[[int], object]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -275,10 +283,8 @@ def _pieces(blocks: Iterator[str], where: str) -> Iterator[Record]:
 
 def last_gap(text: str) -> int:
     """The last place, beside the very end, where white space follows what is none; 0 if there is none."""
-    end = len(text)
-    while end > 0:
-        at = max(text.rfind(" ", 0, end), text.rfind("\n", 0, end))
-        if at <= 0 or not text[at - 1].isspace():
-            return max(at, 0)
-        end = at
+    for first in (max(0, len(text) - 4096), 0):
+        gaps = [gap.start() for gap in GAP.finditer(text, first)]
+        if gaps:
+            return gaps[-1]
     return 0

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +19,7 @@ from transalg.data.sources import Record, Source
 from transalg.tokenization import Tokenizer
 from transalg.tokenization.tokenizer import UNKNOWN
 
-FORMAT = 1  # of the files
+FORMAT = 2  # of the files
 BATCH = 2**21  # characters tokenised at a time
 Progress = Callable[[int], object]
 
@@ -33,6 +35,7 @@ class Meta:
     dtype: str
     streams: tuple[str, ...]  # x, or z and x
     labels: tuple[str, ...]
+    digest: str = ""  # of the source
 
 
 @dataclass(frozen=True)
@@ -55,22 +58,47 @@ def store(
 
     Labels are the classes of a trained model, in its order; if there are none they are those of the source, sorted.
     """
-    made_from = [FORMAT, source.digest(), hashlib.blake2b(tokenizer.core.to_str().encode()).hexdigest(), labels]
+    digest = source.digest()
+    made_from = [FORMAT, digest, hashlib.blake2b(tokenizer.core.to_str().encode()).hexdigest()]
     name = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=12).hexdigest()
     target = folder / name
     if not (target / "meta.json").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{name}.part"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
+        part = None
         try:
-            _write(source, tokenizer, part, labels, progress)
-            part.rename(target)
+            folder.mkdir(parents=True, exist_ok=True)
+            part = Path(tempfile.mkdtemp(".part", f"{name}.", folder))  # another run may be making the same
+            _write(source, tokenizer, part, digest, progress)
+            part.chmod(0o777 & ~umask())
+            if not target.exists():
+                part.rename(target)
         except OSError as error:
-            raise ValueError(f"{part}: cannot be written: {error.strerror}") from error
+            if not (target / "meta.json").exists():
+                raise ValueError(f"{part or folder}: cannot be written: {error.strerror}") from error
         finally:
-            shutil.rmtree(part, ignore_errors=True)
-    return opened(target)
+            if part is not None:
+                shutil.rmtree(part, ignore_errors=True)
+    return _in_order(opened(target), labels, source)
+
+
+def umask() -> int:
+    """What a new file may not allow; to be read only by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _in_order(found: Store, labels: tuple[str, ...], source: Source) -> Store:
+    """The store with its classes as a model numbers them."""
+    if found.classes is None or not labels or found.meta.labels == labels:
+        if found.classes is not None and len(found.meta.labels) == 1 and not labels:
+            raise ValueError(f"{source.name}: expected texts of at least 2 classes, got {len(found)} that are all {found.meta.labels[0]!r}")
+        return found
+    for i, label in enumerate(found.meta.labels):
+        if label not in labels:
+            where = source.where(int(np.flatnonzero(found.classes == i)[0]))
+            raise ValueError(f"{where}: expected one of the model's classes, {', '.join(labels)}; got {label!r}")
+    index = np.array([labels.index(label) for label in found.meta.labels], np.int32)
+    return replace(found, meta=replace(found.meta, labels=labels), classes=index[found.classes])
 
 
 def opened(folder: Path) -> Store:
@@ -119,12 +147,11 @@ class _Stream:
         self.bounds.close()
 
 
-def _write(source: Source, tokenizer: Tokenizer, folder: Path, labels: tuple[str, ...], progress: Progress) -> None:
+def _write(source: Source, tokenizer: Tokenizer, folder: Path, digest: str, progress: Progress) -> None:
     dtype = "uint16" if tokenizer.N_V <= 2**16 else "uint32"
     streams = ("z", "x") if source.kind == "pairs" else ("x",)
     files = [_Stream(folder, stream, tokenizer, dtype) for stream in streams]
-    text_bytes, classes, places = 0, list[str](), dict[str, str]()
-    unknown = 0
+    text_bytes, unknown, classes = 0, 0, list[str]()
     try:
         for batch, found in _encoded(source, tokenizer, dtype, progress):
             begins, ends = [record.begins for record in batch], [record.ends for record in batch]
@@ -133,22 +160,15 @@ def _write(source: Source, tokenizer: Tokenizer, folder: Path, labels: tuple[str
             text_bytes += sum(len(text.encode()) for record in batch for text in record.texts)
             unknown += _unknown(tokenizer, batch, found)
             if source.kind == "labelled":
-                for record in batch:
-                    classes.append(record.label or "")
-                    places.setdefault(classes[-1], record.where)
+                classes += [record.label or "" for record in batch]
     finally:
         for file in files:
             file.close()
-    known = labels or tuple(sorted(places))
+    known = tuple(sorted(set(classes)))
     if source.kind == "labelled":
-        for label, where in places.items():
-            if label not in known:
-                raise ValueError(f"{where}: expected one of the model's classes, {', '.join(known)}; got {label!r}")
-        if len(known) == 1:
-            raise ValueError(f"{source.name}: expected texts of at least 2 classes, got {len(classes)} that are all {known[0]!r}")
         index = {label: i for i, label in enumerate(known)}
         np.array([index[label] for label in classes], np.int32).tofile(folder / "classes")
-    meta = Meta(files[0].records, sum(file.written for file in files), text_bytes, unknown, dtype, streams, known)
+    meta = Meta(files[0].records, sum(file.written for file in files), text_bytes, unknown, dtype, streams, known, digest)
     (folder / "meta.json").write_text(json.dumps(asdict(meta), ensure_ascii=False), encoding="utf-8")
 
 

@@ -1,17 +1,17 @@
 """The figures of every task."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from transalg.data.batches import Plan
 from transalg.data.rows import Rows
 from transalg.data.shuffle import number
+from transalg.data.sources import TooLong
 from transalg.evaluation.probabilities import class_log_probabilities, log_probabilities
 from transalg.hyper import of
 from transalg.inference.decoding import predict
@@ -20,6 +20,7 @@ from transalg.tokenization import Tokenizer
 from transalg.training import runs
 from transalg.training.config import Config, Task, read
 from transalg.training.prepare import rows, tokens
+from transalg.training.processes import device_named
 from transalg.training.report import Report
 from transalg.training.tasks import MODELS, example
 
@@ -40,7 +41,7 @@ class Trained:
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> "Trained":
         facts = runs.facts(folder)
-        model = MODELS[facts["task"]](of(facts["hyper"]), device=device)
+        model = MODELS[facts["task"]](of(facts["hyper"]), device=device_named(device))
         tensors = runs.tensors(folder)
         model.to(next(iter(tensors.values())).dtype).load_state_dict(tensors)
         config = Config.of(read(folder / "config.toml"))
@@ -56,39 +57,46 @@ class Measured:
     predictions: list[dict[str, Any]]
 
 
-def evaluate(found: Sequence[Trained], data: str | None = None, *, predictions: bool = False, report: Report | None = None) -> Measured:
+def evaluate(
+    found: Sequence[Trained],
+    data: str | None = None,
+    *,
+    too_long: TooLong | None = None,
+    predictions: bool = False,
+    report: Report | None = None,
+) -> Measured:
     """The figures of one model, or of several whose P̂ is averaged, on data, or on what their run held back for validation."""
     first = found[0]
     for other in found[1:]:
         if (other.task, other.labels, other.tokenizer.core.to_str()) != (first.task, first.labels, first.tokenizer.core.to_str()):
             raise ValueError(f"{other.folder}: expected the task, the vocabulary and the classes of {first.folder}, got others")
+        if not data and _held(other.config) != _held(first.config):
+            raise ValueError(f"{other.folder}: has trained on what {first.folder} held back; give --data")
     report = report or Report()
-    held, text_bytes = _data(first, data, report)
+    held, everything = _data(first, data, too_long, report)
     if min(model.model.hyper.ell_max for model in found) < first.model.hyper.ell_max:
         raise ValueError(f"ell_max: expected at least {first.model.hyper.ell_max} in all runs, as in {first.folder}")
     models = [each.model for each in found]
     if first.task == "classify":
         return _classes(first, models, held, predictions)
     device = models[0].W_e.device
-    logs, right = [], []
+    total, right, count = 0.0, 0, 0
     with report.work("Evaluating", len(held)) as progress:
         for i, index, batch in _batches(held):
             seed = number(2**31, 0, i)
             arguments, _ = example(first.task, batch, first.model.hyper, seed).part(0, 1, device)
             log_P, best = log_probabilities(models, first.task, arguments)
-            logs.append(log_P.cpu())
-            right.append(best.cpu())
+            total, right, count = total - float(log_P.sum()), right + int(best.sum()), count + len(log_P)
             progress(len(index))
-    log_P, best = torch.cat(logs), torch.cat(right)
-    if not len(log_P):
+    if not count:
         raise ValueError(f"{data or first.folder}: there is nothing to predict")
-    loss = float(-log_P.mean())
+    loss = total / count
     figures = {"loss": loss, "perplexity": exp(min(loss, 700.0))}
     if first.task == "lm":
-        text_bytes = text_bytes or _bytes(held, first.tokenizer)
-        figures |= {"bits per byte": float(-log_P.sum()) / log(2) / text_bytes} if text_bytes else {}
-    figures["accuracy"] = float(best.double().mean())
-    figures["predicted tokens"] = len(log_P)
+        text_bytes = _bytes(held, first.tokenizer) if everything else 0
+        figures |= {"bits per byte": total / log(2) / text_bytes} if text_bytes else {}
+    figures["accuracy"] = right / count
+    figures["predicted tokens"] = count
     if first.task == "seq2seq":
         return _pairs(first, models, held, figures, predictions, report)
     return Measured(figures, {}, [])
@@ -96,19 +104,26 @@ def evaluate(found: Sequence[Trained], data: str | None = None, *, predictions: 
 
 def held_out(found: Trained) -> Rows:
     """What a run held back for validation."""
-    return _data(found, None, Report())[0]
+    return _data(found, None, None, Report())[0]
 
 
-def _data(first: Trained, data: str | None, report: Report) -> tuple[Rows, int | None]:
-    """The rows to look at, and of how many bytes of text they are if that is known."""
-    config = first.config
-    name, share = (data, None) if data else (config.valid, None) if config.valid else (config.data, config.share())
+def _held(config: Config) -> tuple[Any, ...]:
+    """What tells which part of which data a run held back."""
+    return config.data, config.valid, config.split, config.folds, config.fold
+
+
+def _data(first: Trained, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, bool]:
+    """The rows to look at, and whether every character of the text is among their tokens."""
+    config = first.config if too_long is None else replace(first.config, too_long=too_long)
+    share = None if data or config.valid else config.share()
     if not data and not config.valid and share is None:
         raise ValueError(f"{first.folder}: this run held nothing back for validation; give --data")
-    source = config.source(name)
+    source = config.source(data or config.valid or config.data)
     store = tokens(source, first.tokenizer, first.folder, report, first.labels)
-    train, valid = rows(config, store, source, first.model.hyper, share)
-    return (valid if share else train).rows(), None if share else store.meta.text_bytes
+    if share and store.meta.digest != runs.facts(first.folder).get("data"):
+        raise ValueError(f"{config.data}: is not what it was when {first.folder} was trained; give --data")
+    train, valid = rows(config if share else replace(config, pack=False), store, source, first.model.hyper, share)
+    return (valid if share else train).rows(), not store.meta.unknown
 
 
 def _batches(held: Rows) -> Iterator[tuple[int, Any, Any]]:
@@ -117,13 +132,18 @@ def _batches(held: Rows) -> Iterator[tuple[int, Any, Any]]:
 
 
 def _bytes(held: Rows, tokenizer: Tokenizer) -> int:
-    """Of the text that is predicted; none is known of a vocabulary of words, which does not give text back as it was."""
+    """Of the text that is predicted, in UTF-8; 0 for a vocabulary of words, which does not give text back as it was."""
     if tokenizer.kind == "word":
         return 0
+    ordinary = [str(tokenizer.core.id_to_token(one)) for one in range(tokenizer.mask_token)]
+    # a character of a byte-level token stands for a byte
+    each = np.array([*(len(token) if tokenizer.kind == "bpe" else len(token.encode()) for token in ordinary), 0, 0, 0])
     total = 0
     for _, _, batch in _batches(held):
         ids, lengths = batch.streams["x"]
-        total += sum(len(tokenizer.decode(row[1:length].tolist()).encode()) for row, length in zip(ids, lengths, strict=True))
+        there = np.arange(ids.shape[1]) < lengths[:, None]
+        there[:, 0] = False
+        total += int(each[ids][there].sum())
     return total
 
 

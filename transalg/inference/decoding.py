@@ -46,7 +46,8 @@ def pick(logits: Tensor, tau: float, generator: torch.Generator | None) -> Tenso
     """A token for each row: drawn from the softmax of logits / τ, or the most probable one if τ = 0."""
     if tau == 0:
         return logits.argmax(dim=1)
-    P = torch.softmax(logits.double() / tau, dim=1)
+    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    P = torch.softmax((precise - precise.amax(dim=1, keepdim=True)) / tau, dim=1)
     return torch.multinomial(P, 1, generator=generator)[:, 0]
 
 

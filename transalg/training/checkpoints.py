@@ -19,6 +19,8 @@ from torch.distributed.checkpoint.state_dict_loader import load as load_shards
 from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from transalg.data.store import umask
+
 Tensors = dict[str, Tensor]
 Facts = dict[str, Any]
 KEY = "transalg"  # of the JSON in a header
@@ -30,10 +32,10 @@ def save(path: Path, tensors: Tensors, facts: Facts) -> None:
     part = path.with_name(f".{path.name}.part")
     try:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, part, {"format": "pt", KEY: json.dumps(facts)})
-        os.chmod(part, 0o666 & ~_umask())
-        _to_disk(part)
+        os.chmod(part, 0o666 & ~umask())
+        to_disk(part)
         os.replace(part, path)
-        _to_disk(path.parent)
+        to_disk(path.parent)
     except (OSError, SafetensorError) as error:
         part.unlink(missing_ok=True)
         raise ValueError(f"{path}: cannot be written: {_reason(error)}; what was there before is still there") from error
@@ -71,10 +73,10 @@ def save_sharded(folder: Path, tensors: Tensors, facts: Facts) -> None:
     if first:
         files = {path.name: path.stat().st_size for path in sorted(part.glob("*.safetensors"))}
         (part / "facts.json").write_text(json.dumps({**facts, "files": files}))
-        _to_disk(part / "facts.json")
+        to_disk(part / "facts.json")
         old = folder.with_name(f".{folder.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
             folder.rename(old)
         part.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
@@ -139,7 +141,7 @@ def restore(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], tenso
         else:
             name, _, symbol = key.removeprefix(OPTIMISER).rpartition(".")
             parameter = parameters[name]
-            of[parameter].state[parameter][symbol] = _like(value, parameter) if value.ndim else value
+            of[parameter].state[parameter][symbol] = _like(value, parameter) if value.ndim else value.to(parameter.device)
 
 
 @torch.no_grad()
@@ -153,7 +155,11 @@ def restore_sharded(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer
             name, _, symbol = key.removeprefix(OPTIMISER).rpartition(".")
             parameter, dtype = parameters[name], saved.properties.dtype
             alike = saved.size and saved.size == parameter.shape
-            value = torch.empty_like(parameter, dtype=dtype, requires_grad=False) if alike else torch.empty(saved.size, dtype=dtype)
+            value = (
+                torch.empty_like(parameter, dtype=dtype, requires_grad=False)
+                if alike
+                else torch.empty(saved.size, dtype=dtype, device=parameter.device)
+            )
             of[parameter].state[parameter][symbol] = tensors[key] = value
     load_sharded(folder, tensors)
 
@@ -171,14 +177,8 @@ def _like(value: Tensor, parameter: Tensor) -> Tensor:
     return distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
-def _umask() -> int:
-    """What a new file may not allow; to be read only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _to_disk(path: Path) -> None:
+def to_disk(path: Path) -> None:
+    """Not only to the system's memory."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

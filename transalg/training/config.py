@@ -75,7 +75,7 @@ class Train:
     recompute: bool = option(
         False, "forget what is inside a layer and compute it again for the gradient: a third more work, much less memory"
     )
-    compile: bool = option(False, "torch.compile the model")
+    compile: bool = option(False, "torch.compile the model: pays where all rows are of one length, as with lm --pack")
     shard: bool = option(False, "with torchrun: shard the model over the processes (FSDP2), with sharded checkpoints")
     tensorboard: bool = option(False, "write TensorBoard's files as well, to RUN/tensorboard; needs `pip install transalg[tensorboard]`")
 

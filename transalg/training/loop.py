@@ -9,12 +9,14 @@ import threading
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
+from torch.distributed.tensor import DTensor
 
 from transalg.data.batches import Place
 from transalg.data.shuffle import number
@@ -25,7 +27,7 @@ from transalg.training.memory import keep_memory
 from transalg.training.objectives import Objective
 from transalg.training.optimisers import optimisers
 from transalg.training.prepare import Prepared, prepare
-from transalg.training.processes import World, begin, restarted
+from transalg.training.processes import World, begin, launch, restarted
 from transalg.training.report import Report
 from transalg.training.schedules import share
 from transalg.training.tasks import MODELS, augmented, example
@@ -33,6 +35,7 @@ from transalg.training.validation import validate
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
 FORMAT = 1  # of checkpoints
+LAUNCH = ".launch"  # the file that tells which torchrun began a run
 FREE = (
     "steps",
     "epochs",
@@ -90,33 +93,63 @@ def train(
 ) -> Outcome:
     """Train what the options say into the folder `out`; or, to resume, go on with the run that is there, with its own options but for changes."""
     report = report or Report()
-    resume = (resume or restarted()) and (out / "config.toml").exists()
-    if resume:
-        config = _continued(out, changes or {})
-    if config is None:
+    asked = resume or (restarted() and _launched(out) == launch())
+    resume = asked and (out / "config.toml").exists()
+    known = _continued(out, changes or {}) if resume else config
+    if known is None:
         raise ValueError(f"{out}: there is no run to resume")
-    if out.exists() and not resume and not overwrite and not restarted() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out}: exists already; --resume goes on with it, --overwrite begins anew")
-    if config.train.threads:
-        torch.set_num_threads(config.train.threads)
-    world = begin(config.train.device, sharded=config.train.shard)
+    if known.train.threads:
+        torch.set_num_threads(known.train.threads)
+    world = begin(known.train.device, sharded=known.train.shard)
     try:
+        if world.size > 1:  # the first process may have made the folder before another looks
+            resume = world.agreed(resume)
+            known = _continued(out, changes or {}) if resume else config or known
+        if not resume and world.first:
+            _check(known, out, asked, overwrite)
         report = report if world.first else Report()
         if not world.first:
             world.wait()
         kept = Tokenizer.load(out / "tokenizer.json") if resume or not world.first else None
         before = runs.last(out) if resume else None
-        prepared = prepare(config, out, report, kept, tuple(before.get("labels", ())) if before else None)
+        prepared = prepare(known, out, report, kept, tuple(before.get("labels", ())) if before else None)
+        if before and before.get("data", prepared.digest) != prepared.digest:
+            raise ValueError(f"{known.data}: is not what it was when {out} was begun; restore it, or begin anew")
         if world.first:
             if resume:
                 write(out / "config.toml", prepared.config.toml())
+                if before is None:
+                    report.note("No checkpoint yet: from the start")
+                    (out / "metrics.jsonl").unlink(missing_ok=True)
             else:
                 _fresh(out, prepared, overwrite)
             world.wait()
         keep_memory()
-        return _Loop(prepared, out, world, report, resume).run()
+        return _Loop(prepared, out, world, report, before is not None).run()
     finally:
         world.end()
+
+
+def _check(config: Config, out: Path, asked: bool, overwrite: bool) -> None:
+    """Whether a new run may begin here."""
+    there = {path.name for path in out.iterdir()} if out.is_dir() else {""} if out.exists() else set()
+    begun = {"tokenizer.json", LAUNCH, ".config.toml.part"}  # of a run that died before it had begun
+    if there and not overwrite and not (asked and there <= begun):
+        raise ValueError(f"{out}: exists already; --resume goes on with it, --overwrite begins anew")
+    if config.init and Path(config.init).resolve() == out.resolve():
+        raise ValueError(f"--init: {out} cannot be both the run to start from and the run to make")
+    for data in (config.data, config.valid):
+        if data and Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
+            raise ValueError(f"--out: {out} lies in the data, {data}; a run would be its own text")
+    if config.train.tensorboard and find_spec("tensorboard") is None:
+        raise ValueError("train.tensorboard: TensorBoard is not installed; pip install 'transalg[tensorboard]'")
+    if config.train.patience is not None and not config.valid and config.share() is None:
+        raise ValueError("train.patience: expected data to validate on; give --valid or --split")
+
+
+def _launched(out: Path) -> str | None:
+    """Which torchrun began the run that is there."""
+    return (out / LAUNCH).read_text(encoding="utf-8") if (out / LAUNCH).exists() else None
 
 
 def _continued(out: Path, changes: dict[str, Any]) -> Config:
@@ -125,6 +158,7 @@ def _continued(out: Path, changes: dict[str, Any]) -> Config:
     for table, prefix in ((changes, "--"), (changes.get("model", {}), "--model."), (changes.get("train", {}), "--train.")):
         own = before if table is changes else before[prefix.strip("-.")]
         for name, value in table.items():
+            value = list(value) if isinstance(value, tuple) else value  # as TOML has it
             if name not in ("model", "train") and own.get(name) != value and not (prefix == "--train." and name in FREE):
                 raise ValueError(
                     f"{prefix}{name.replace('_', '-')}: {out} was begun with {own.get(name, 'none')}; a run that is resumed keeps its options "
@@ -145,6 +179,8 @@ def _fresh(out: Path, prepared: Prepared, overwrite: bool) -> None:
         for name in ("best", "last", "tensorboard"):
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
+    if (name := launch()) is not None:
+        write(out / LAUNCH, name)
     prepared.tokenizer.save(out / "tokenizer.json")
     write(out / "config.toml", prepared.config.toml())
 
@@ -154,6 +190,7 @@ def write(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8")
+        checkpoints.to_disk(part)
         os.replace(part, path)
     except OSError as error:
         part.unlink(missing_ok=True)
@@ -219,8 +256,7 @@ class _Loop:
             except (ValueError, KeyError, RuntimeError) as error:
                 raise ValueError(f"{path}: cannot be resumed from: {str(error).splitlines()[0]}") from error
         else:
-            self.report.note("No checkpoint yet: from the start")
-            return
+            raise ValueError(f"{self.out}: there is no checkpoint to resume from")
         self.state = State.of(facts["state"])
         if self.world.first:
             self._forget_metrics()
@@ -260,11 +296,7 @@ class _Loop:
                 state.step, state.place, state.tokens = state.step + 1, place, state.tokens + batch.tokens
                 elapsed = time.perf_counter() - start
                 state.seconds += elapsed
-                if not math.isfinite(loss):
-                    self.report.end()
-                    raise ValueError(
-                        f"the loss is {loss} at step {state.step}: a smaller --train.eta helps (it was {eta:.3g}); {self._kept()}"
-                    )
+                self._finite("the loss", loss)
                 losses.append(loss)
                 self.report.step(state.step, loss, batch.tokens / elapsed)
                 if state.step % options.log_every == 0 or state.step == steps:
@@ -312,7 +344,7 @@ class _Loop:
                 with self.autocast:
                     loss = self.objective(*arguments, weight=weight * there)
                 loss.backward()
-            told[0] += loss.detach().double().cpu() / world.size
+            told[0] += loss.detach().cpu().double() / world.size
         told[1] = asked
         world.total(told)
         if options.clip:
@@ -328,6 +360,7 @@ class _Loop:
             self._save_best(None)
             return
         self.figures = validate(self.objective, self.config.task, self.prepared.valid, self.hyper, self.world, self.autocast)
+        self._finite("the validation loss", self.figures["val_loss"])
         better = state.best is None or self.figures["val_loss"] < state.best
         if better:
             state.best, state.best_step, state.waited = self.figures["val_loss"], state.step, 0
@@ -340,9 +373,17 @@ class _Loop:
     # Checkpoints ----------------------------------------------------------------------------------------------------------
 
     def _facts(self) -> dict[str, Any]:
-        return {"format": FORMAT, "task": self.config.task, "hyper": self.hyper.data(), "labels": self.prepared.labels}
+        return {
+            "format": FORMAT,
+            "task": self.config.task,
+            "hyper": self.hyper.data(),
+            "labels": self.prepared.labels,
+            "data": self.prepared.digest,
+        }
 
     def _save(self) -> None:
+        largest = max(float(_own(part).abs().amax().nan_to_num(nan=math.inf)) for part in self.model.parameters() if _own(part).numel())
+        self._finite("a weight", float(self.world.total(torch.tensor([largest], dtype=torch.float64))))
         tensors = checkpoints.state(self.model, self.optimisers)
         facts = self._facts() | {"state": asdict(self.state)}
         if self.options.shard:
@@ -370,8 +411,21 @@ class _Loop:
                 shutil.rmtree(self.out / name, ignore_errors=True)
         self.world.wait()
 
-    def _kept(self) -> str:
-        return f"the last checkpoint is in {self.out}" if (self.out / "last.safetensors").exists() else "there is no checkpoint yet"
+    def _finite(self, what: str, value: float) -> None:
+        """A run whose numbers are none ends, and what it has saved before stays."""
+        if math.isfinite(value):
+            return
+        self.report.end()
+        kept = f"a checkpoint from before is in {self.out}" if runs.last(self.out) else "there is no checkpoint yet"
+        raise ValueError(
+            f"{what} is {value} at step {self.state.step}: begin anew with a smaller --train.eta (it was {self.options.eta:.3g}); {kept}"
+        )
+
+
+def _own(part: torch.Tensor) -> torch.Tensor:
+    """What this process has of a parameter."""
+    part = part.detach()
+    return part.to_local() if isinstance(part, DTensor) else part
 
 
 class _Interrupt:
@@ -402,10 +456,8 @@ class _Metrics:
     def __init__(self, out: Path, world: World, *, tensorboard: bool) -> None:
         self.path, self.first, self.board = out / "metrics.jsonl", world.first, None
         if tensorboard and world.first:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError as error:
-                raise ValueError("train.tensorboard: TensorBoard is not installed; pip install 'transalg[tensorboard]'") from error
+            from torch.utils.tensorboard import SummaryWriter
+
             self.board = SummaryWriter(str(out / "tensorboard"))
 
     def __enter__(self) -> "_Metrics":

@@ -20,6 +20,7 @@ from transalg.training.report import Report
 VOCABULARY = 2**27  # bytes of text that a vocabulary is made from; of more, every second, third, … piece
 LONG = 2**22  # bytes: less is read before anyone looks
 CACHE = ".transalg-cache"
+SPLIT = 0
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Prepared:
     tokenizer: Tokenizer
     hyper: Any
     labels: tuple[str, ...]
+    digest: str  # of the data
     plan: Plan
     train: Documents
     valid: Rows | None
@@ -66,7 +68,7 @@ def prepare(
     shift = train.shift and config.task in ("lm", "mlm")
     plan = Plan(train.batch_size, train.batch_tokens, train.seed, train.shuffle, shift)
     config, steps = config.filled(hyper, plan.count(documents))
-    return Prepared(config, steps, tokenizer, hyper, labels, plan, documents, valid.rows() if valid else None)
+    return Prepared(config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid.rows() if valid else None)
 
 
 def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
@@ -101,7 +103,7 @@ def tokens(source: Source, tokenizer: Tokenizer, out: Path, report: Report, labe
 
 def rows(config: Config, data: Store, source: Source, hyper: Hyper, share: tuple[float, float] | None) -> tuple[Any, Any]:
     """The data as rows that the model can take, for training and for validation."""
-    seed, ell = config.train.seed, hyper.ell_max
+    seed, ell = SPLIT, hyper.ell_max  # whatever the seed of a run, what it holds back is the same
     if config.task in ("lm", "mlm"):
         predicts_next = config.task == "lm"  # a row of ℓ + 1 tokens has ℓ to predict
         return chunks(data, ell + predicts_next, int(predicts_next), pack=config.pack, share=share, seed=seed)

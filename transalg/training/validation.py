@@ -28,7 +28,7 @@ def validate(objective: nn.Module, task: Task, rows: Rows, hyper: Hyper, world: 
         count += found.count
         arguments, there = found.part(world.rank, world.size, world.device)
         with autocast:
-            sums += objective(*arguments, weight=float(there), label_smoothing=0.0, hits=True).to("cpu", torch.float64) * there
+            sums += objective(*arguments, weight=float(there), label_smoothing=0.0, hits=True).cpu().double() * there
     objective.train(training)
     world.total(sums)
     loss = {"val_loss": float(sums[0]) / max(1, count)}
