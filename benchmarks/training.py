@@ -38,7 +38,7 @@ def measured(run: Path, *more: object) -> dict[str, Any]:
 # Tiny Shakespeare ------------------------------------------------------------------------------------------------------
 
 SHAPE = ["--model.L", "4", "--model.H", "4", "--model.d-e", "128", "--model.ell-max", "64", "--train.batch-size", "12"]
-STEPS = 450
+STEPS = 440
 
 
 def nanogpt(text: str, steps: int, seed: int) -> tuple[list[float], float]:

@@ -75,7 +75,7 @@ def test_a_config_file_and_other_sizes(transalg: Any, tmp_path: Path) -> None:
     assert transalg("train", "--config", str(tmp_path / "one" / "config.toml"), "--out", str(tmp_path / "two"), *more)[0] == 0
     kept = tomllib.loads((tmp_path / "two" / "config.toml").read_text())
     assert (kept["model"]["d_mlp"], kept["model"]["d_attn"]) == (64, 8)
-    assert (kept["train"]["eta"], kept["train"]["warmup"], kept["train"]["steps"]) == (0.001, 2, 20)
+    assert (kept["train"]["eta"], kept["train"]["warmup"], kept["train"]["steps"]) == (0.001, 1, 20)
 
 
 def test_strange_paths_are_quoted(transalg: Any, tmp_path: Path) -> None:

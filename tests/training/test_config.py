@@ -29,10 +29,10 @@ def test_what_is_filled_in() -> None:
     assert (hyper.L, hyper.d_e, hyper.d_mlp, hyper.ell_max, hyper.N_V) == (4, 128, 512, 128, 100)
     config, steps = make().filled(hyper, 10)
     train = config.train
-    assert (steps, train.eta, train.warmup, train.eval_every, train.save_every) == (1000, 0.01, 100, 100, 100)
+    assert (steps, train.eta, train.warmup, train.eval_every, train.save_every) == (1000, 0.015, 50, 100, 100)
     assert make("classify").hyper(100, 50, 3).ell_max == 50 and make("seq2seq").hyper(100, 5000).ell_max == 1024
     wide = make(model={"d_e": 512}).hyper(100, 50)
-    assert wide.d_mlp == 2048 and make().filled(wide, 10)[0].train.eta == pytest.approx(0.005)
+    assert wide.d_mlp == 2048 and make().filled(wide, 10)[0].train.eta == pytest.approx(0.0075)
     assert make("classify").filled(hyper, 7)[1] == 42
     assert make(train={"epochs": 2.5}).filled(hyper, 10)[1] == 25
     assert make(train={"optimizer": "sgd"}).filled(wide, 10)[0].train.eta == 0.1

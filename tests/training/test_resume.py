@@ -115,7 +115,7 @@ def test_options_of_a_resumed_run(tmp_path: Path) -> None:
     files(tmp_path)
     run("lm", tmp_path, "run", report=At(3, interrupt))
     for changes, said in (
-        ({"train": {"eta": 0.5}}, "--train.eta: .* was begun with 0.01; a run that is resumed keeps its options"),
+        ({"train": {"eta": 0.5}}, "--train.eta: .* was begun with 0.015; a run that is resumed keeps its options"),
         ({"model": {"L": 9}}, "--model.L: .* was begun with 1"),
         ({"data": "other.txt"}, "--data: .* was begun with .*lines.txt"),
     ):

@@ -45,17 +45,17 @@ class Train:
         "muon", "muon for hidden matrices with adamw for the rest, or adamw, or sgd for all"
     )
     eta: float | None = option(
-        None, "η, the learning rate; for muon 0.01 (lm, mlm) or 0.005, for adamw 0.001, both less for models wider than 128; for sgd 0.1"
+        None, "η, the learning rate; for muon 0.015 (lm, mlm) or 0.005, for adamw 0.001, both less for models wider than 128; for sgd 0.1"
     )
     schedule: Literal["linear", "cosine", "constant", "trapezoid"] = option(
         "linear", "of the learning rate behind the warm-up; trapezoid is constant, then linear"
     )
-    warmup: int | None = option(None, "steps of linear warm-up; a tenth of all, at most 100")
+    warmup: int | None = option(None, "steps of linear warm-up; a twentieth of all, at most 100")
     final: float = option(0.0, "share of η that is left at the end")
     decay: float = option(0.2, "share of the steps in which a trapezoid comes down")
     weight_decay: float = option(0.1, "of matrices; embeddings, norms and biases do not decay")
     beta1: float = option(0.9, "of AdamW")
-    beta2: float = option(0.95, "of AdamW")
+    beta2: float = option(0.99, "of AdamW")
     clip: float | None = option(1.0, "the norm that a gradient is cut down to; 0 for none")
     loss: Literal["mean", "sum"] = option("mean", "over the predicted tokens of a batch; the paper has the sum")
     noise: float = option(0.0, "probability that a token the model reads (classify, seq2seq's source) is replaced by a random one")
@@ -190,14 +190,14 @@ class Config:
             epochs = {"seq2seq": 20.0, "classify": 6.0}.get(self.task)
             train = replace(train, epochs=epochs, steps=None if epochs else 1000)
         steps = train.steps or max(1, round(batches * (train.epochs or 1)))
-        eta = train.eta or {"muon": 0.01 if self.task in ("lm", "mlm") else 0.005, "adamw": 0.001, "sgd": 0.1}[train.optimizer] * (
+        eta = train.eta or {"muon": 0.015 if self.task in ("lm", "mlm") else 0.005, "adamw": 0.001, "sgd": 0.1}[train.optimizer] * (
             1 if train.optimizer == "sgd" else sqrt(128 / max(128, hyper.d_e))
         )
         every = train.eval_every or max(1, -(-steps // 10))
         filled = replace(
             train,
             eta=eta,
-            warmup=min(100, steps // 10) if train.warmup is None else train.warmup,
+            warmup=min(100, steps // 20) if train.warmup is None else train.warmup,
             eval_every=every,
             save_every=train.save_every or every,
         )
