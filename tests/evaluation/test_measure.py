@@ -15,7 +15,7 @@ from tests.training.runs import TASKS, config, files
 from transalg.evaluation.baselines import most_frequent, naive_bayes
 from transalg.evaluation.measure import Trained, edits, evaluate, held_out
 from transalg.model.bridge import twin
-from transalg.training.loop import train
+from transalg.training.start import train
 from transalg.verify.trained import verify
 
 

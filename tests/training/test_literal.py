@@ -12,7 +12,8 @@ from transalg.formal import DTraining, EDTraining, ETraining
 from transalg.formal import training as formal_training
 from transalg.model.bridge import twin
 from transalg.training import checkpoints, loop, tasks
-from transalg.training.loop import _Loop, train
+from transalg.training.loop import Loop
+from transalg.training.start import train
 
 LITERAL: dict[str, Any] = {
     "steps": 50, "batch_size": 1, "optimizer": "sgd", "eta": 0.05, "schedule": "constant", "warmup": 0, "clip": 0, "loss": "sum",
@@ -26,7 +27,7 @@ def test_fifty_steps_of_literal_training(task: str, tmp_path: Path, monkeypatch:
     rows: list[Any] = []
     masked: list[torch.Tensor] = []
 
-    def remember(self: Any, *given: Any, make: Any = _Loop.__init__) -> None:
+    def remember(self: Any, *given: Any, make: Any = Loop.__init__) -> None:
         make(self, *given)
         started.append((self.model.theta(), self.hyper))
 
@@ -38,7 +39,7 @@ def test_fifty_steps_of_literal_training(task: str, tmp_path: Path, monkeypatch:
             masked.append(found.tensors[1][0, : len(streams["x"])])
         return found
 
-    monkeypatch.setattr(_Loop, "__init__", remember)
+    monkeypatch.setattr(Loop, "__init__", remember)
     monkeypatch.setattr(loop, "example", note)
     data = files(tmp_path / "data")
     chosen = config(task, data, {"tied": False, "init_residual": False}, **LITERAL)

@@ -17,8 +17,9 @@ import torch
 
 from tests.training.runs import TASKS, config, files
 from transalg.training import checkpoints
-from transalg.training.loop import Outcome, train
+from transalg.training.loop import Outcome
 from transalg.training.report import Report
+from transalg.training.start import train
 
 MODEL = {"dropout": 0.1, "attention_dropout": 0.1}
 
@@ -94,10 +95,11 @@ def test_dropout_and_order_do_change_from_step_to_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_every_optimiser_resumes(optimizer: str, tmp_path: Path) -> None:
+    """And a line of metrics tells the mean over all its steps, those before the crash too."""
     files(tmp_path)
-    run("lm", tmp_path, "whole", optimizer=optimizer)
+    run("lm", tmp_path, "whole", optimizer=optimizer, log_every=5)
     with pytest.raises(Crash):
-        run("lm", tmp_path, "crashed", optimizer=optimizer, report=At(9, crash))
+        run("lm", tmp_path, "crashed", optimizer=optimizer, log_every=5, report=At(9, crash))
     train(None, tmp_path / "crashed", resume=True)
     assert_same(tmp_path, "whole", "crashed")
 
@@ -201,7 +203,7 @@ import torch
 torch.set_num_threads(1)
 from tests.training.runs import config, files
 from transalg.training import checkpoints
-from transalg.training.loop import train
+from transalg.training.start import train
 from transalg.training.report import Report
 
 folder = Path(sys.argv[1])

@@ -12,7 +12,7 @@ from tests.training.runs import TASKS, WORDS, config, files
 from transalg.data.rows import Batch
 from transalg.hyper import DHyper
 from transalg.training import checkpoints, runs
-from transalg.training.loop import train
+from transalg.training.start import train
 from transalg.training.tasks import augmented, example
 from transalg.verify.cases import small
 

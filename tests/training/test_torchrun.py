@@ -12,7 +12,7 @@ import torch
 
 from tests.training.runs import config, files, options
 from transalg.training import checkpoints, runs
-from transalg.training.loop import train
+from transalg.training.start import train
 
 OPTIONS: dict[str, Any] = {"dtype": "float64", "steps": 9, "batch_size": 5, "save_every": 2, "accumulate": 2}
 

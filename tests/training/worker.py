@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from tests.training.runs import config
-from transalg.training.loop import train
 from transalg.training.report import Report
+from transalg.training.start import train
 
 
 class Die(Report):

@@ -47,7 +47,7 @@ class Demo:
         from transalg.cli.watch import Watch
         from transalg.evaluation.measure import Trained
         from transalg.training.config import Config, read
-        from transalg.training.loop import train
+        from transalg.training.start import train
         from transalg.verify.trained import verify
 
         console = Console(highlight=False)

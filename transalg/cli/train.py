@@ -103,7 +103,7 @@ class Train:
         chosen = Config.of(given) if given.get("task") or not self.resume else None
 
         from transalg.cli.watch import Watch
-        from transalg.training.loop import train
+        from transalg.training.start import train
 
         console = Console(highlight=False)
         if chosen is not None and chosen.folds and chosen.fold is None:
@@ -137,7 +137,7 @@ class Train:
         from dataclasses import replace
 
         from transalg.cli.watch import Watch
-        from transalg.training.loop import train
+        from transalg.training.start import train
 
         assert self.out is not None and chosen.folds
         outcomes, first = [], os.environ.get("RANK", "0") == "0"

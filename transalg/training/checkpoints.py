@@ -41,6 +41,18 @@ def save(path: Path, tensors: Tensors, facts: Facts) -> None:
         raise ValueError(f"{path}: cannot be written: {_reason(error)}; what was there before is still there") from error
 
 
+def write(path: Path, text: str) -> None:
+    """A text file, whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        to_disk(part)
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ValueError(f"{path}: cannot be written: {_reason(error)}") from error
+
+
 def load(path: Path, *, header: bool = False) -> tuple[Tensors, Facts]:
     """The tensors of a file, and what belongs to them; only that, if it is the header that is wanted."""
     try:

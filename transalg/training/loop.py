@@ -1,17 +1,11 @@
 """The loop: batches to a better θ, with validation, checkpoints, and a way back from every interruption."""
 
-import json
 import math
-import os
 import shutil
-import signal
-import threading
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from importlib.util import find_spec
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,14 +14,14 @@ from torch.distributed.tensor import DTensor
 
 from transalg.data.batches import Place
 from transalg.data.shuffle import number
-from transalg.tokenization import Tokenizer
 from transalg.training import checkpoints, runs
-from transalg.training.config import Config, read
-from transalg.training.memory import keep_memory
+from transalg.training.config import Config
+from transalg.training.interrupt import Interrupt
+from transalg.training.metrics import Metrics, forget
 from transalg.training.objectives import Objective
 from transalg.training.optimisers import optimisers
-from transalg.training.prepare import Prepared, prepare
-from transalg.training.processes import World, begin, launch, restarted
+from transalg.training.prepare import Prepared
+from transalg.training.processes import World
 from transalg.training.report import Report
 from transalg.training.schedules import share
 from transalg.training.tasks import MODELS, augmented, example
@@ -35,22 +29,6 @@ from transalg.training.validation import validate
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
 FORMAT = 1  # of checkpoints
-LAUNCH = ".launch"  # the file that tells which torchrun began a run
-FREE = (
-    "steps",
-    "epochs",
-    "eval_every",
-    "save_every",
-    "log_every",
-    "patience",
-    "threads",
-    "device",
-    "tensorboard",
-    "compile",
-    "recompute",
-    "shard",
-    "accumulate",
-)
 
 
 @dataclass
@@ -64,6 +42,7 @@ class State:
     best: float | None = None  # the lowest validation loss
     best_step: int = 0
     waited: int = 0  # validations since
+    losses: list[float] = field(default_factory=list)  # of the steps since the last line of metrics
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> "State":
@@ -82,122 +61,7 @@ class Outcome:
     parameters: int
 
 
-def train(
-    config: Config | None,
-    out: Path,
-    *,
-    resume: bool = False,
-    changes: dict[str, Any] | None = None,
-    overwrite: bool = False,
-    report: Report | None = None,
-) -> Outcome:
-    """Train what the options say into the folder `out`; or, to resume, go on with the run that is there, with its own options but for changes."""
-    report = report or Report()
-    asked = resume or (restarted() and _launched(out) == launch())
-    resume = asked and (out / "config.toml").exists()
-    known = _continued(out, changes or {}) if resume else config
-    if known is None:
-        raise ValueError(f"{out}: there is no run to resume")
-    if known.train.threads:
-        torch.set_num_threads(known.train.threads)
-    world = begin(known.train.device, sharded=known.train.shard)
-    try:
-        if world.size > 1:  # the first process may have made the folder before another looks
-            resume = world.agreed(resume)
-            known = _continued(out, changes or {}) if resume else config or known
-        if not resume and world.first:
-            _check(known, out, asked, overwrite)
-        report = report if world.first else Report()
-        if not world.first:
-            world.wait()
-        kept = Tokenizer.load(out / "tokenizer.json") if resume or not world.first else None
-        before = runs.last(out) if resume else None
-        prepared = prepare(known, out, report, kept, tuple(before.get("labels", ())) if before else None)
-        if before and before.get("data", prepared.digest) != prepared.digest:
-            raise ValueError(f"{known.data}: is not what it was when {out} was begun; restore it, or begin anew")
-        if world.first:
-            if resume:
-                write(out / "config.toml", prepared.config.toml())
-                if before is None:
-                    report.note("No checkpoint yet: from the start")
-                    (out / "metrics.jsonl").unlink(missing_ok=True)
-            else:
-                _fresh(out, prepared, overwrite)
-            world.wait()
-        keep_memory()
-        return _Loop(prepared, out, world, report, before is not None).run()
-    finally:
-        world.end()
-
-
-def _check(config: Config, out: Path, asked: bool, overwrite: bool) -> None:
-    """Whether a new run may begin here."""
-    there = {path.name for path in out.iterdir()} if out.is_dir() else {""} if out.exists() else set()
-    begun = {"tokenizer.json", LAUNCH, ".config.toml.part"}  # of a run that died before it had begun
-    if there and not overwrite and not (asked and there <= begun):
-        raise ValueError(f"{out}: exists already; --resume goes on with it, --overwrite begins anew")
-    if config.init and Path(config.init).resolve() == out.resolve():
-        raise ValueError(f"--init: {out} cannot be both the run to start from and the run to make")
-    for data in (config.data, config.valid):
-        if data and Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
-            raise ValueError(f"--out: {out} lies in the data, {data}; a run would be its own text")
-    if config.train.tensorboard and find_spec("tensorboard") is None:
-        raise ValueError("train.tensorboard: TensorBoard is not installed; pip install 'transalg[tensorboard]'")
-    if config.train.patience is not None and not config.valid and config.share() is None:
-        raise ValueError("train.patience: expected data to validate on; give --valid or --split")
-
-
-def _launched(out: Path) -> str | None:
-    """Which torchrun began the run that is there."""
-    return (out / LAUNCH).read_text(encoding="utf-8") if (out / LAUNCH).exists() else None
-
-
-def _continued(out: Path, changes: dict[str, Any]) -> Config:
-    """The options of the run that is there, but for those that may change from one start to the next."""
-    before = read(out / "config.toml")
-    for table, prefix in ((changes, "--"), (changes.get("model", {}), "--model."), (changes.get("train", {}), "--train.")):
-        own = before if table is changes else before[prefix.strip("-.")]
-        for name, value in table.items():
-            value = list(value) if isinstance(value, tuple) else value  # as TOML has it
-            if name not in ("model", "train") and own.get(name) != value and not (prefix == "--train." and name in FREE):
-                raise ValueError(
-                    f"{prefix}{name.replace('_', '-')}: {out} was begun with {own.get(name, 'none')}; a run that is resumed keeps its options "
-                    f"but for train's {', '.join(FREE)}"
-                )
-    free = {name: value for name, value in changes.get("train", {}).items() if name in FREE}
-    if "steps" in free or "epochs" in free:
-        free = {"steps": None, "epochs": None} | free
-    config = Config.of(before)
-    alone = {} if "RANK" in os.environ else {"shard": False}
-    return replace(config, train=replace(config.train, **free | alone))
-
-
-def _fresh(out: Path, prepared: Prepared, overwrite: bool) -> None:
-    if overwrite and out.exists():
-        for name in ("config.toml", "tokenizer.json", "metrics.jsonl", "best.safetensors", "last.safetensors"):
-            (out / name).unlink(missing_ok=True)
-        for name in ("best", "last", "tensorboard"):
-            shutil.rmtree(out / name, ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
-    if (name := launch()) is not None:
-        write(out / LAUNCH, name)
-    prepared.tokenizer.save(out / "tokenizer.json")
-    write(out / "config.toml", prepared.config.toml())
-
-
-def write(path: Path, text: str) -> None:
-    """A text file, whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        checkpoints.to_disk(part)
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ValueError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-class _Loop:
+class Loop:
     def __init__(self, prepared: Prepared, out: Path, world: World, report: Report, resume: bool) -> None:
         self.prepared, self.out, self.world, self.report = prepared, out, world, report
         self.config, self.hyper, self.options = prepared.config, prepared.hyper, prepared.config.train
@@ -259,21 +123,8 @@ class _Loop:
             raise ValueError(f"{self.out}: there is no checkpoint to resume from")
         self.state = State.of(facts["state"])
         if self.world.first:
-            self._forget_metrics()
+            forget(self.out, self.state.step)
         self.report.note(f"Resuming at step {self.state.step:,}")
-
-    def _forget_metrics(self) -> None:
-        """Lines of steps that will be done again."""
-        path = self.out / "metrics.jsonl"
-        if path.exists():
-            kept = []
-            for line in path.read_text(encoding="utf-8").splitlines():
-                try:
-                    if json.loads(line)["step"] <= self.state.step:
-                        kept.append(line)
-                except (ValueError, KeyError):
-                    continue  # half a line, from when the machine died
-            write(path, "".join(f"{line}\n" for line in kept))
 
     # The loop -------------------------------------------------------------------------------------------------------------
 
@@ -285,8 +136,8 @@ class _Loop:
         self.objective.train()
         self.report.begin(state.step, steps)
         batches = self.prepared.plan.forever(self.prepared.train, state.place)
-        losses, since = list[float](), state.step
-        with _Interrupt() as interrupt, _Metrics(self.out, self.world, tensorboard=options.tensorboard) as metrics:
+        since = state.step
+        with Interrupt() as interrupt, Metrics(self.out, self.world.first, tensorboard=options.tensorboard) as metrics:
             while state.step < steps:
                 place, rows, index = next(batches)
                 start = time.perf_counter()
@@ -297,11 +148,11 @@ class _Loop:
                 elapsed = time.perf_counter() - start
                 state.seconds += elapsed
                 self._finite("the loss", loss)
-                losses.append(loss)
+                state.losses.append(loss)
                 self.report.step(state.step, loss, batch.tokens / elapsed)
                 if state.step % options.log_every == 0 or state.step == steps:
-                    metrics.write(state, loss=sum(losses) / len(losses), eta=eta)
-                    losses = []
+                    metrics.write(state.step, state.tokens, state.seconds, loss=sum(state.losses) / len(state.losses), eta=eta)
+                    state.losses = []
                 last = state.step == steps or asked
                 if state.step % eval_every == 0 or state.step == steps:
                     self._validate(metrics)
@@ -354,7 +205,7 @@ class _Loop:
             optimiser.zero_grad()
         return float(told[0]), bool(told[1])
 
-    def _validate(self, metrics: "_Metrics") -> None:
+    def _validate(self, metrics: Metrics) -> None:
         state = self.state
         if self.prepared.valid is None:
             self._save_best(None)
@@ -367,7 +218,7 @@ class _Loop:
             self._save_best(state.best)
         else:
             state.waited += 1
-        metrics.write(state, **self.figures)
+        metrics.write(state.step, state.tokens, state.seconds, **self.figures)
         self.report.validation(state.step, self.figures, better)
 
     # Checkpoints ----------------------------------------------------------------------------------------------------------
@@ -426,56 +277,3 @@ def _own(part: torch.Tensor) -> torch.Tensor:
     """What this process has of a parameter."""
     part = part.detach()
     return part.to_local() if isinstance(part, DTensor) else part
-
-
-class _Interrupt:
-    """While this is on, Ctrl-C and the signal to terminate ask the run to stop behind its step; a second Ctrl-C stops it at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.before: dict[int, Any] = {}
-
-    def __enter__(self) -> "_Interrupt":
-        if threading.current_thread() is threading.main_thread():
-            self.before = {one: signal.signal(one, self._ask) for one in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for one, handler in self.before.items():
-            signal.signal(one, handler)
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.asked = True
-
-
-class _Metrics:
-    """RUN/metrics.jsonl, a line at a time; and TensorBoard's files, if asked for."""
-
-    def __init__(self, out: Path, world: World, *, tensorboard: bool) -> None:
-        self.path, self.first, self.board = out / "metrics.jsonl", world.first, None
-        if tensorboard and world.first:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self.board = SummaryWriter(str(out / "tensorboard"))
-
-    def __enter__(self) -> "_Metrics":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.board is not None:
-            self.board.close()
-
-    def write(self, state: State, **figures: float) -> None:
-        if not self.first:
-            return
-        line = {"step": state.step, "tokens": state.tokens, "seconds": round(state.seconds, 3), **figures}
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            raise ValueError(f"{self.path}: cannot be written: {error.strerror}") from error
-        if self.board is not None:
-            for name, value in figures.items():
-                self.board.add_scalar(name, value, state.step)
