@@ -195,7 +195,22 @@ def cmudict(folder: Path) -> None:
     )
 
 
-CMUDICT = ["--tokenizer", "word", "--train.batch-size", "128", "--train.steps", "4000"]
+CMUDICT = [
+    "--tokenizer",
+    "word",
+    "--model.L-enc",
+    "3",
+    "--model.L-dec",
+    "3",
+    "--model.dropout",
+    "0.1",
+    "--train.batch-size",
+    "128",
+    "--train.steps",
+    "6000",
+    "--train.eval-every",
+    "1000",
+]
 
 
 # Tokenising, corpora, start --------------------------------------------------------------------------------------------

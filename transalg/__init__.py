@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transalg.hyper import preset as preset
+    from transalg.inference.run import Run as Run
     from transalg.model import Classifier as Classifier
     from transalg.model import DTransformer as DTransformer
     from transalg.model import EDTransformer as EDTransformer
@@ -27,8 +28,16 @@ __version__ = "0.1.0"
 # Imported when first used: the command line prints its help without torch.
 _WHERE = {
     "preset": "transalg.hyper",
+    "Run": "transalg.inference.run",
     **dict.fromkeys(("DTransformer", "ETransformer", "EDTransformer", "Classifier"), "transalg.model"),
 }
+
+
+def load(*folders: Any, device: str = "cpu", quantize: Any = None) -> "Run":
+    """The run in a folder that `transalg train` made, ready to use; of several, an ensemble. With quantize="int8", in 8 bits."""
+    from transalg.inference.run import Run
+
+    return Run.load(*folders, device=device, quantize=quantize)
 
 
 def __getattr__(name: str) -> Any:

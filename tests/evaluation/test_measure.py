@@ -13,30 +13,31 @@ from hypothesis import strategies as st
 
 from tests.training.runs import TASKS, config, files
 from transalg.evaluation.baselines import most_frequent, naive_bayes
-from transalg.evaluation.measure import Trained, edits, evaluate, held_out
+from transalg.evaluation.measure import edits, evaluate, held_out
+from transalg.inference.run import Run
 from transalg.model.bridge import twin
 from transalg.training.start import train
 from transalg.verify.trained import verify
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trained]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     folder = files(tmp_path_factory.mktemp("runs"))
     for task in TASKS:
         steps = 60 if task == "seq2seq" else 6  # until it predicts no mask or bos, which text does not show
         train(config(task, folder, {"label_smoothing": 0.1}, steps=steps, dtype="float64"), folder / task)
-    return {task: Trained.load(folder / task) for task in TASKS}
+    return {task: Run.load(folder / task) for task in TASKS}
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_evaluating_finds_the_validation_loss_of_the_run(task: str, trained: dict[str, Trained]) -> None:
+def test_evaluating_finds_the_validation_loss_of_the_run(task: str, trained: dict[str, Run]) -> None:
     from transalg.training import runs
 
-    measured = evaluate([trained[task]])
+    measured = evaluate(trained[task])
     assert measured.figures["loss"] == pytest.approx(runs.facts(trained[task].folder)["val_loss"], abs=1e-10)
 
 
-def test_language_models_against_the_formal_algorithm(trained: dict[str, Trained]) -> None:
+def test_language_models_against_the_formal_algorithm(trained: dict[str, Run]) -> None:
     run = trained["lm"]
     lines = (run.folder.parent / "lines.txt").read_text().splitlines()
     total, tokens = 0.0, 0
@@ -45,15 +46,15 @@ def test_language_models_against_the_formal_algorithm(trained: dict[str, Trained
         P = twin(run.model.hyper)(x, run.model.theta())
         total -= float(P[x[1:], torch.arange(len(x) - 1)].log().sum())
         tokens += len(x) - 1
-    figures = evaluate([run], str(run.folder.parent / "lines.txt")).figures
+    figures = evaluate(run, str(run.folder.parent / "lines.txt")).figures
     assert figures["predicted tokens"] == tokens
     assert figures["loss"] == pytest.approx(total / tokens, abs=1e-10)
     assert figures["perplexity"] == pytest.approx(math.exp(total / tokens))
     assert figures["bits per byte"] == pytest.approx(total / math.log(2) / sum(len(line) for line in lines))
 
 
-def test_pairs_are_counted_as_plainly_as_can_be(trained: dict[str, Trained]) -> None:
-    measured = evaluate([trained["seq2seq"]], str(trained["seq2seq"].folder.parent / "pairs.txt"), predictions=True)
+def test_pairs_are_counted_as_plainly_as_can_be(trained: dict[str, Run]) -> None:
+    measured = evaluate(trained["seq2seq"], str(trained["seq2seq"].folder.parent / "pairs.txt"), predictions=True)
     kept = measured.predictions
     assert len(kept) == measured.figures["pairs"] == 8 and all(one["target"] == one["source"][::-1] for one in kept)
     guesses, references = [one["prediction"] for one in kept], [one["target"] for one in kept]
@@ -63,8 +64,8 @@ def test_pairs_are_counted_as_plainly_as_can_be(trained: dict[str, Trained]) -> 
     assert measured.figures["token error rate"] == pytest.approx(wrong / sum(map(len, references)))
 
 
-def test_classes_are_counted_as_plainly_as_can_be(trained: dict[str, Trained]) -> None:
-    measured = evaluate([trained["classify"]], str(trained["classify"].folder.parent / "labels.txt"), predictions=True)
+def test_classes_are_counted_as_plainly_as_can_be(trained: dict[str, Run]) -> None:
+    measured = evaluate(trained["classify"], str(trained["classify"].folder.parent / "labels.txt"), predictions=True)
     kept = measured.predictions
     assert measured.figures["accuracy"] == sum(one["label"] == one["prediction"] for one in kept) / 8
     for label, figures in measured.classes.items():
@@ -76,47 +77,46 @@ def test_classes_are_counted_as_plainly_as_can_be(trained: dict[str, Trained]) -
         assert figures["F1"] == pytest.approx(2 * len(both) / (len(true) + len(said)))
 
 
-def test_an_ensemble_averages_probabilities(trained: dict[str, Trained], tmp_path: Path) -> None:
+def test_an_ensemble_averages_probabilities(trained: dict[str, Run], tmp_path: Path) -> None:
     for task in ("lm", "classify", "mlm"):
         run = trained[task]
         folder = run.folder.parent
         other = folder / f"{task}-other"
         if not other.exists():
             train(config(task, folder, {"label_smoothing": 0.1}, steps=6, dtype="float64", eta=0.03), other)
-        pair = [run, Trained.load(other)]
-        alone = [evaluate([each]).figures["loss"] for each in pair]
-        together = evaluate(pair).figures["loss"]
-        assert evaluate([run, run]).figures["loss"] == pytest.approx(alone[0], abs=1e-12)
+        alone = [evaluate(Run.load(each)).figures["loss"] for each in (run.folder, other)]
+        together = evaluate(Run.load(run.folder, other)).figures["loss"]
+        assert evaluate(Run.load(run.folder, run.folder)).figures["loss"] == pytest.approx(alone[0], abs=1e-12)
         assert together < sum(alone) / 2, "log is concave"
     with pytest.raises(ValueError, match="expected the task, the vocabulary and the classes"):
-        evaluate([trained["lm"], trained["mlm"]])
+        Run.load(trained["lm"].folder, trained["mlm"].folder)
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_trained_model_is_the_formal_algorithm(task: str, trained: dict[str, Trained]) -> None:
+def test_a_trained_model_is_the_formal_algorithm(task: str, trained: dict[str, Run]) -> None:
     verdict = verify(trained[task])
     assert verdict.holds and verdict.of_P > 0
-    broken = replace(trained[task], model=trained[task].model)
+    broken = replace(trained[task])
     with torch.no_grad():
         broken.model.W_e[3] += 1e-3
     assert verify(broken).holds, "another θ is another model, and still equal to its formal algorithm"
 
 
-def test_what_cannot_be_evaluated(trained: dict[str, Trained], tmp_path: Path) -> None:
+def test_what_cannot_be_evaluated(trained: dict[str, Run], tmp_path: Path) -> None:
     run = trained["classify"]
     (tmp_path / "a.txt").write_text("dog\tthe cat\n")
     with pytest.raises(ValueError, match=r"a\.txt:1: expected one of the model's classes, cat, other; got 'dog'"):
-        evaluate([run], str(tmp_path / "a.txt"))
+        evaluate(run, str(tmp_path / "a.txt"))
     with pytest.raises(ValueError, match="held nothing back for validation; give --data"):
-        evaluate([replace(run, config=replace(run.config, split=0.0))])
+        evaluate(replace(run, configs=(replace(run.config, split=0.0),)))
     (tmp_path / "b.txt").write_text("cat\t" + "a cat " * 99)
     with pytest.raises(ValueError, match=r"b\.txt:1: \d+ tokens, and the model takes 29"):
-        evaluate([run], str(tmp_path / "b.txt"))
-    assert evaluate([run], str(tmp_path / "b.txt"), too_long="cut").figures["texts"] == 1
+        evaluate(run, str(tmp_path / "b.txt"))
+    assert evaluate(run, str(tmp_path / "b.txt"), too_long="cut").figures["texts"] == 1
     (tmp_path / "c.txt").write_text("Привет, a cat")
-    assert "bits per byte" not in evaluate([trained["lm"]], str(tmp_path / "c.txt")).figures
+    assert "bits per byte" not in evaluate(trained["lm"], str(tmp_path / "c.txt")).figures
     with pytest.raises(ValueError, match=r"has trained on what .* held back; give --data"):
-        evaluate([run, replace(run, config=replace(run.config, split=0.5))])
+        evaluate(replace(run, folders=run.folders * 2, models=run.models * 2, configs=(run.config, replace(run.config, split=0.5))))
 
 
 @given(st.lists(st.integers(0, 3), max_size=7), st.lists(st.integers(0, 3), max_size=7))
@@ -130,7 +130,7 @@ def test_edits(one: list[int], other: list[int]) -> None:
     assert edits(one, other) == edits(other, one) and (edits(one, other) == 0) == (one == other)
 
 
-def test_baselines(trained: dict[str, Trained]) -> None:
+def test_baselines(trained: dict[str, Run]) -> None:
     run = trained["classify"]
     held = held_out(run)
     whole = replace(held, part=replace(held.part, inside=False, lo=0, hi=0))

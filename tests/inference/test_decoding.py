@@ -1,4 +1,6 @@
-"""Cached decoding is Algorithms 14 and 15, token for token."""
+"""Cached decoding is Algorithms 14 and 15, token for token, with the same random numbers too; a row is what it is alone."""
+
+from math import inf
 
 import pytest
 import torch
@@ -6,59 +8,143 @@ import torch
 from tests.strategies import rng
 from transalg.formal import DInference, EDInference
 from transalg.hyper import DHyper, EDHyper
-from transalg.inference.decoding import generate, pick, predict
+from transalg.inference import Temperature, TopK, continuations, generate, predict
+from transalg.inference.beams import samples
+from transalg.inference.decoding import own_numbers
+from transalg.inference.reading import score
 from transalg.model import DTransformer, EDTransformer
 from transalg.model.bridge import twin
-from transalg.verify.cases import randomised, small
+from transalg.verify.cases import cases, randomised, small
+
+DECODERS = [case for case in cases() if type(case.hyper) is DHyper]
+PAIRS = [case for case in cases() if type(case.hyper) is EDHyper]
 
 
-def test_greedy_generation_is_algorithm_14() -> None:
+def made(kind: type, hyper: DHyper | EDHyper, seed: int, dtype: torch.dtype = torch.float64) -> DTransformer | EDTransformer:
+    return randomised(kind(hyper, dtype=dtype), rng(seed)).eval()
+
+
+def formally(model: DTransformer, prompt: list[int], ell_gen: int, tau: float, generator: torch.Generator | None = None) -> list[int]:
+    """Algorithm 14, up to and without eos."""
+    eos = model.hyper.eos_token
+    prompt = prompt or [model.hyper.bos_token]
+    found = DInference(torch.tensor(prompt), model.theta(), ell_gen, tau, generator, stop=eos, DTransformer=twin(model.hyper)).tolist()
+    return found[: found.index(eos)] if eos in found else found
+
+
+def formally_seq2seq(model: EDTransformer, z: list[int], ell_gen: int, tau: float, generator: torch.Generator | None = None) -> list[int]:
+    found = EDInference(torch.tensor(z), model.theta(), tau, generator, ell_gen=ell_gen, EDTransformer=twin(model.hyper)).tolist()[1:]
+    return found[: found.index(model.hyper.eos_token)] if model.hyper.eos_token in found else found
+
+
+@pytest.mark.parametrize("case", DECODERS, ids=lambda case: case.variant)
+def test_generation_is_algorithm_14(case) -> None:
+    """Greedily and by drawing; beyond ℓ_max too, where the last ℓ_max tokens count."""
+    model = made(DTransformer, case.hyper, 3)
+    ell_max, bos = case.hyper.ell_max, case.hyper.bos_token
+    prompts = [[bos, 3], [], [bos, *(t % 17 for t in range(ell_max - 3))], [bos, *(t % 13 for t in range(ell_max + 2))]]
+    for tau in (0.0, 0.7):
+        found = generate(model, prompts, ell_gen=5, tau=tau, generator=rng(5))
+        assert found == [formally(model, prompt, 5, tau, rng(5)) for prompt in prompts]
+        assert [generate(model, [one], ell_gen=5, tau=tau, generator=rng(5))[0] for one in prompts] == found, "alone as among others"
+
+
+@pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.variant)
+def test_prediction_is_algorithm_15(case) -> None:
+    model = made(EDTransformer, case.hyper, 4)
+    ell = case.hyper.ell_max
+    z = [[1, 2, 3, 4, 5, 6, 7][:ell], [11, 3, 5, 2], [9]]
+    for tau in (0.0, 0.8, inf):
+        found = predict(model, z, tau=tau, generator=rng(6), ell_gen=min(ell, 7))
+        assert found == [formally_seq2seq(model, one, min(ell, 7), tau, rng(6)) for one in z]
+
+
+def test_rows_end_at_their_own_time() -> None:
+    """Many rows of one batch, ending one after another, are what they are alone."""
+    hyper = small(DHyper, N_V=7, ell_max=31)
+    model = made(DTransformer, hyper, 6)
+    (found,) = continuations(model, [[hyper.bos_token, 2]], (Temperature(3.0),), ell_gen=29, samples=23, generator=rng(2))
+    assert [one.ids for one in found] == [formally(model, [hyper.bos_token, 2], 29, 3.0, each) for each in own_numbers(rng(2), 23)[1]]
+    assert len({len(one.ids) for one in found}) > 5
+    for one in found:
+        assert one.ended == (one.log_p_eos is not None) == (len(one.ids) < 29)
+
+
+def test_samples_of_one_prompt() -> None:
+    """The first is what the prompt alone gives, the others have random numbers of their own; all are repeatable."""
     hyper = small(DHyper, ell_max=19)
-    model = randomised(DTransformer(hyper, dtype=torch.float64), rng(0)).eval()
-    prompts = [[hyper.bos_token, 3], [hyper.bos_token, 5, 7, 2, 11], [hyper.bos_token]]
-    found = generate(model, prompts, ell_gen=9, tau=0)
-    for prompt, ours in zip(prompts, found, strict=True):
-        theirs = DInference(torch.tensor(prompt), model.theta(), 9, 0.0, DTransformer=twin(hyper)).tolist()
-        end = theirs.index(hyper.eos_token) if hyper.eos_token in theirs else len(theirs)
-        assert ours == theirs[:end] and ours
-    assert generate(model, [prompts[1]], ell_gen=9, tau=0)[0] == found[1], "alone as among others"
-    assert generate(model, [[]], ell_gen=9, tau=0)[0] == found[2], "an empty prompt is bos"
+    model = made(DTransformer, hyper, 0)
+    prompts = [[hyper.bos_token, 5, 7], [hyper.bos_token]]
+    many = continuations(model, prompts, (Temperature(1.0),), ell_gen=7, samples=5, generator=rng(2))
+    assert [one[0].ids for one in many] == generate(model, prompts, ell_gen=7, generator=rng(2))
+    assert len({tuple(one.ids) for one in many[0]}) > 2
+    assert [[one.ids for one in each] for each in many] == [
+        [one.ids for one in continuations(model, [prompt], (Temperature(1.0),), ell_gen=7, samples=5, generator=rng(2))[0]]
+        for prompt in prompts
+    ]
+    pairs = made(EDTransformer, small(EDHyper, ell_max=13), 4)
+    drawn = samples(pairs, [[3, 1, 4], [1, 5]], (Temperature(1.0),), count=3, generator=rng(3))
+    assert [one[0].ids for one in drawn] == predict(pairs, [[3, 1, 4], [1, 5]], tau=1.0, generator=rng(3))
+    assert len({tuple(one.ids) for one in drawn[0]}) > 1
 
 
-def test_greedy_prediction_is_algorithm_15() -> None:
-    hyper = small(EDHyper, ell_max=19)
-    model = randomised(EDTransformer(hyper, dtype=torch.float64), rng(4)).eval()
-    z = torch.randint(20, (3, 7), generator=rng(1))
-    lengths = [7, 4, 1]
-    found = predict([model], z, lengths)
-    for row, length, ours in zip(z, lengths, found, strict=True):
-        theirs = EDInference(row[:length], model.theta(), 0.0, EDTransformer=twin(hyper)).tolist()
-        expected = [one for one in theirs if one not in (hyper.bos_token, hyper.eos_token)] if hyper.eos_token in theirs else theirs[1:]
-        assert ours[: len(expected)] == expected
-    assert predict([model, model], z, lengths) == found
+def test_a_generator_moves_on() -> None:
+    model, generator = made(DTransformer, small(DHyper, ell_max=19), 0), rng(2)
+    first, second = (generate(model, [[1]], ell_gen=9, generator=generator)[0] for _ in range(2))
+    assert first != second
+    assert [first, second] != [generate(model, [[1]], ell_gen=9)[0] for _ in range(2)], "others each time without one"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_was_generated_scores_the_same_in_one_pass(dtype: torch.dtype) -> None:
+    hyper = small(DHyper, ell_max=41)
+    model = made(DTransformer, hyper, 3, dtype)
+    prompts = [[hyper.bos_token, 3], [hyper.bos_token, 5, 7, 2, 11]]
+    found = continuations(model, prompts, (TopK(9), Temperature(1.3)), ell_gen=31, generator=rng(0))
+    for prompt, (one,) in zip(prompts, found, strict=True):
+        (again,) = score([model], [[*prompt, *one.ids]])
+        assert one.log_p == pytest.approx(again[len(prompt) - 1 :], abs=5e-4 if dtype == torch.float32 else 1e-10)
 
 
 def test_several_models_average_their_probabilities() -> None:
-    hyper = small(EDHyper)
-    models = [randomised(EDTransformer(hyper, dtype=torch.float64), rng(seed)).eval() for seed in (1, 2)]
-    z = torch.randint(20, (1, 5), generator=rng(1))
-    first = predict(models, z, [5])[0][:1]
-    P = torch.stack([model(z, torch.tensor([[hyper.bos_token]])).softmax(dim=-1)[0, 0] for model in models]).mean(dim=0)
-    assert first == ([int(P.argmax())] if int(P.argmax()) != hyper.eos_token else [])
+    models = [made(EDTransformer, small(EDHyper), seed) for seed in (1, 2)]
+    decoders = [made(DTransformer, small(DHyper), seed) for seed in (1, 2)]
+    eos = models[0].hyper.eos_token
+    for found, logits in (
+        (predict(models, [[3, 1, 4]]), [model(torch.tensor([[3, 1, 4]]), torch.tensor([[model.hyper.bos_token]])) for model in models]),
+        (generate(decoders, [[3, 1, 4]], ell_gen=1, tau=0), [model(torch.tensor([[3, 1, 4]])) for model in decoders]),
+    ):
+        best = int(torch.stack([each.softmax(dim=-1)[0, -1] for each in logits]).mean(dim=0).argmax())
+        assert found[0][:1] == ([best] if best != eos else [])
+    assert predict([models[0]] * 3, [[3, 1, 4]]) == predict(models[0], [[3, 1, 4]])
 
 
-def test_temperature() -> None:
-    logits = torch.tensor([[0.0, 1.0, 3.0]]).expand(20_000, 3)
-    for tau in (0.5, 1.0, 4.0):
-        drawn = torch.bincount(pick(logits, tau, rng(0)), minlength=3) / 20_000
-        torch.testing.assert_close(drawn, torch.softmax(logits[0] / tau, dim=0), rtol=0, atol=0.015)
-    assert pick(logits, 0, None).unique().tolist() == [2]
-    assert (torch.bincount(pick(logits, float("inf"), rng(0))) / 20_000 - 1 / 3).abs().max() < 0.015
+def test_the_encoder_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = made(EDTransformer, small(EDHyper, ell_max=13), 4)
+    calls, real = [], model._encode
+    monkeypatch.setattr(model, "_encode", lambda *given: calls.append(1) or real(*given))
+    for options in ({}, {"beams": 3}, {"tau": 1.0}):
+        calls.clear()
+        predict(model, [[3, 1, 4], [1, 5]], **options)
+        assert len(calls) == 1
 
 
 def test_bad_input() -> None:
     model = DTransformer(small(DHyper))
-    with pytest.raises(ValueError, match="tau: expected a number"):
-        generate(model, [[1]], ell_gen=1, tau=float("nan"))
-    with pytest.raises(ValueError, match="prompts: expected at most ℓ_max = 7 tokens"):
-        generate(model, [[1] * 8], ell_gen=1)
+    for given, message in (
+        ({"tau": float("nan")}, r"tau: expected a number in \[0, ∞\], got nan"),
+        ({"tau": -1}, "tau: expected a number"),
+        ({"top_k": 0}, "top_k: expected 1 or more"),
+        ({"top_p": 0.0}, r"top_p: expected a share in \(0, 1\]"),
+        ({"repetition_penalty": -1.0}, "repetition_penalty: expected a number above 0"),
+        ({"ell_gen": -1}, "ell_gen: expected how many tokens"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            generate(model, [[1]], **{"ell_gen": 1} | given)
+    with pytest.raises(ValueError, match="model: expected a DTransformer, or several"):
+        generate(EDTransformer(small(EDHyper)), [[1]], ell_gen=1)
+    with pytest.raises(ValueError, match="models: expected models of one vocabulary"):
+        generate([model, DTransformer(small(DHyper, N_V=11))], [[1]], ell_gen=1)
+    with pytest.raises(ValueError, match="IDs from 0 to N_V"):
+        generate(model, [[10**6]], ell_gen=1)
+    assert generate(model, [[1]], ell_gen=0) == [[]]

@@ -9,16 +9,24 @@ from rich.text import Text
 
 from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
+from transalg.cli.classify import ClassifyVerb
 from transalg.cli.demo import DemoVerb
+from transalg.cli.embed import EmbedVerb
 from transalg.cli.evaluate import EvaluateVerb
+from transalg.cli.fill import FillVerb
+from transalg.cli.generate import GenerateVerb
 from transalg.cli.plot import PlotVerb
+from transalg.cli.predict import PredictVerb
 from transalg.cli.presets import PresetsVerb
+from transalg.cli.prompt import PromptVerb
+from transalg.cli.score import ScoreVerb
 from transalg.cli.tokenizer import TokenizerVerb
 from transalg.cli.trace import TraceVerb
 from transalg.cli.train import TrainVerb
 from transalg.cli.verify import VerifyVerb
 
-Verb = DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+Use = GenerateVerb | PredictVerb | FillVerb | ClassifyVerb | EmbedVerb | ScoreVerb | PromptVerb
+Verb = DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
 
 
 def main() -> None:

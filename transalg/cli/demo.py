@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from transalg.evaluation.measure import Trained
+    from transalg.inference.run import Run
 
 RUNS: dict[str, dict[str, Any]] = {
     "pydocs": {
@@ -45,14 +45,14 @@ class Demo:
     def run(self) -> None:
         from transalg.cli.plot import lines, picture
         from transalg.cli.watch import Watch
-        from transalg.evaluation.measure import Trained
+        from transalg.inference.run import Run
         from transalg.training.config import Config, read
         from transalg.training.start import train
         from transalg.verify.trained import verify
 
         console = Console(highlight=False)
         start = time.monotonic()
-        found: dict[str, Trained] = {}
+        found: dict[str, Run] = {}
         for name in RUNS:
             path = self.out / name / "config.toml"
             if path.exists() and read(path).get("data") != name:
@@ -63,7 +63,7 @@ class Demo:
                 outcome = train(Config.of(given), self.out / name, overwrite=True, report=watch)
             if outcome.reason == "interrupted":
                 sys.exit(130)
-            found[name] = Trained.load(self.out / name)
+            found[name] = Run.load(self.out / name)
             {"pydocs": _write, "dates": _read, "stdlib": _name}[name](found[name], console)
         console.print("\n[bold]4. Are these the paper's algorithms?[/] Each trained model against its formal algorithm, in float64:")
         for name, trained in found.items():
@@ -89,42 +89,28 @@ NEXT = (
 )
 
 
-def _write(trained: "Trained", console: Console) -> None:
-    import torch
-
-    from transalg.inference.decoding import generate
-
-    prompts = [trained.tokenizer.encode(prompt)[:-1] for prompt in PROMPTS]
-    texts = generate(trained.model, prompts, ell_gen=48, tau=0.7, generator=torch.Generator().manual_seed(1))
+def _write(trained: "Run", console: Console) -> None:
     console.print("   It goes on with what you give it (τ = 0.7):")
-    for prompt, text in zip(PROMPTS, texts, strict=True):
-        shown = " ".join((trained.tokenizer.decode(trained.tokenizer.encode(prompt)[:-1] + text)).split())
-        console.print(Text.assemble("   › ", (prompt, "cyan"), shown[len(prompt.strip()) :].strip()))
+    for prompt, text in zip(PROMPTS, trained.generate(PROMPTS, ell_gen=48, tau=0.7, seed=1), strict=True):
+        console.print(Text.assemble("   › ", (prompt, "cyan"), " ".join(text.split())))
 
 
-def _read(trained: "Trained", console: Console) -> None:
-    import torch
-
+def _read(trained: "Run", console: Console) -> None:
     from transalg.evaluation.measure import evaluate
-    from transalg.inference.decoding import predict
 
-    rows = [trained.tokenizer.encode(text) for text in DATES]
-    z = torch.zeros(len(rows), max(len(row) for row in rows), dtype=torch.long)
-    for i, row in enumerate(rows):
-        z[i, : len(row)] = torch.tensor(row)
-    for text, guess in zip(DATES, predict([trained.model], z, [len(row) for row in rows]), strict=True):
-        console.print(Text.assemble("   › ", (text, "cyan"), f" → {trained.tokenizer.decode(guess)}"))
-    figures = evaluate([trained]).figures
+    for text, guess in zip(DATES, trained.predict(DATES), strict=True):
+        console.print(Text.assemble("   › ", (text, "cyan"), f" → {guess}"))
+    figures = evaluate(trained).figures
     console.print(f"   [bold]{figures['exact match']:.1%}[/] of {figures['pairs']:,} dates that were held back are exactly right")
 
 
-def _name(trained: "Trained", console: Console) -> None:
+def _name(trained: "Run", console: Console) -> None:
     from transalg.data.store import store
     from transalg.evaluation.baselines import most_frequent, naive_bayes
     from transalg.evaluation.measure import evaluate, held_out
     from transalg.training.prepare import CACHE, rows
 
-    measured = evaluate([trained], predictions=True)
+    measured = evaluate(trained, predictions=True)
     config = trained.config
     source = config.source(config.data)
     data = store(source, trained.tokenizer, trained.folder.absolute().parent / CACHE, labels=trained.labels)

@@ -25,6 +25,8 @@ class Evaluate:
     """What to do with pairs and labelled texts longer than the model takes; as in training unless given."""
     device: str = "cpu"
     """Where to compute: cpu, cuda."""
+    quantize: Annotated[Literal["int8"] | None, tyro.conf.arg(metavar="{int8}", help_behavior_hint="")] = None
+    """Measure the model with its weights in 8 bits."""
     json: bool = False
     """Print one JSON object."""
 
@@ -32,15 +34,16 @@ class Evaluate:
         if not self.runs:
             raise ValueError("evaluate: expected the folder of a run; transalg evaluate RUN")
 
+        import transalg
         from transalg.cli.watch import Watch
-        from transalg.evaluation.measure import Trained, evaluate
+        from transalg.evaluation.measure import evaluate
 
         console = Console(highlight=False)
-        found = [Trained.load(run, self.device) for run in self.runs]
-        if self.predictions and found[0].task not in ("classify", "seq2seq"):
-            raise ValueError(f"--predictions: a model for {found[0].task} predicts every token; there is no list of them")
+        run = transalg.load(*self.runs, device=self.device, quantize=self.quantize)
+        if self.predictions and run.task not in ("classify", "seq2seq"):
+            raise ValueError(f"--predictions: a model for {run.task} predicts every token; there is no list of them")
         with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
-            measured = evaluate(found, self.data, too_long=self.too_long, predictions=self.predictions is not None, report=watch)
+            measured = evaluate(run, self.data, too_long=self.too_long, predictions=self.predictions is not None, report=watch)
         if self.predictions:
             lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in measured.predictions)
             self.predictions.write_text("".join(lines), encoding="utf-8")

@@ -63,7 +63,7 @@ class Verify:
             sys.exit(1)
 
     def _trained(self, bound: float) -> None:
-        from transalg.evaluation.measure import Trained
+        import transalg
         from transalg.verify.trained import verify
 
         console = Console(highlight=False)
@@ -72,7 +72,7 @@ class Verify:
             console.print(_line(widths, "architecture", "run", Text("P"), Text("gradients"), Text("invariances")), style="bold")
         held = True
         for run in self.runs:
-            verdict = verify(Trained.load(run), seed=self.seed)
+            verdict = verify(transalg.load(run), seed=self.seed)
             held = held and verdict.holds
             if self.json:
                 print(json.dumps(_data(verdict)), flush=True)

@@ -116,10 +116,8 @@ class Source:
         root = Path(self.name)
         for path in self.files():
             format = _format(path)
-            if format in JSON_LINES:
-                yield from self._named(_json_lines(path, progress), path)
-            elif format in TABLES:
-                yield from self._named(_table(path, TABLES[format], progress), path)
+            if format in (*JSON_LINES, *TABLES):
+                yield from self._named(named_rows(path, progress), path)
             elif self.kind == "documents":
                 yield from _documents(path, self.cut, progress)
             elif self.kind == "labelled" and root.is_dir() and path.parent != root:
@@ -163,6 +161,12 @@ OPTIONS = {
 
 def _format(path: Path) -> str:
     return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+def named_rows(path: Path, progress: Callable[[int], object] = lambda _: None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of JSON lines or of a table, each with its line, its values by their names."""
+    format = _format(path)
+    return _json_lines(path, progress) if format in JSON_LINES else _table(path, TABLES[format], progress)
 
 
 class _Watched:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,39 +12,17 @@ from transalg.data.rows import Rows
 from transalg.data.shuffle import number
 from transalg.data.sources import TooLong
 from transalg.evaluation.probabilities import class_log_probabilities, log_probabilities
-from transalg.hyper import of
-from transalg.inference.decoding import predict
+from transalg.inference.beams import predict
+from transalg.inference.run import Run
 from transalg.model.rows import CALL
 from transalg.tokenization import Tokenizer
 from transalg.training import runs
-from transalg.training.config import Config, Task, read
+from transalg.training.config import Config
 from transalg.training.prepare import rows, tokens
-from transalg.training.processes import device_named
 from transalg.training.report import Report
-from transalg.training.tasks import MODELS, example
+from transalg.training.tasks import example
 
 Progress = Callable[[int], object]
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A run, read back: its best model, its tokenizer, its options."""
-
-    folder: Path
-    task: Task
-    model: Any
-    tokenizer: Tokenizer
-    labels: tuple[str, ...]
-    config: Config
-
-    @classmethod
-    def load(cls, folder: Path, device: str = "cpu") -> "Trained":
-        facts = runs.facts(folder)
-        model = MODELS[facts["task"]](of(facts["hyper"]), device=device_named(device))
-        tensors = runs.tensors(folder)
-        model.to(next(iter(tensors.values())).dtype).load_state_dict(tensors)
-        config = Config.of(read(folder / "config.toml"))
-        return cls(folder, facts["task"], model.eval(), Tokenizer.load(folder / "tokenizer.json"), tuple(facts["labels"]), config)
 
 
 @dataclass(frozen=True)
@@ -58,53 +35,50 @@ class Measured:
 
 
 def evaluate(
-    found: Sequence[Trained],
+    run: Run,
     data: str | None = None,
     *,
     too_long: TooLong | None = None,
     predictions: bool = False,
     report: Report | None = None,
 ) -> Measured:
-    """The figures of one model, or of several whose P̂ is averaged, on data, or on what their run held back for validation."""
-    first = found[0]
-    for other in found[1:]:
-        if (other.task, other.labels, other.tokenizer.core.to_str()) != (first.task, first.labels, first.tokenizer.core.to_str()):
-            raise ValueError(f"{other.folder}: expected the task, the vocabulary and the classes of {first.folder}, got others")
-        if not data and _held(other.config) != _held(first.config):
-            raise ValueError(f"{other.folder}: has trained on what {first.folder} held back; give --data")
+    """The figures of a run, or of several whose P̂ is averaged, on data, or on what they held back for validation."""
+    for folder, config in zip(run.folders[1:], run.configs[1:], strict=True):
+        if not data and _held(config) != _held(run.config):
+            raise ValueError(f"{folder}: has trained on what {run.folder} held back; give --data")
     report = report or Report()
-    held, everything = _data(first, data, too_long, report)
-    if min(model.model.hyper.ell_max for model in found) < first.model.hyper.ell_max:
-        raise ValueError(f"ell_max: expected at least {first.model.hyper.ell_max} in all runs, as in {first.folder}")
-    models = [each.model for each in found]
-    if first.task == "classify":
-        return _classes(first, models, held, predictions)
-    device = models[0].W_e.device
+    held, everything = _data(run, data, too_long, report)
+    if run.ell_max < run.model.hyper.ell_max:
+        raise ValueError(f"ell_max: expected at least {run.model.hyper.ell_max} in all runs, as in {run.folder}")
+    models = list(run.models)
+    if run.task == "classify":
+        return _classes(run, models, held, predictions)
+    device = models[0].device
     total, right, count = 0.0, 0, 0
     with report.work("Evaluating", len(held)) as progress:
         for i, index, batch in _batches(held):
             seed = number(2**31, 0, i)
-            arguments, _ = example(first.task, batch, first.model.hyper, seed).part(0, 1, device)
-            log_P, best = log_probabilities(models, first.task, arguments)
+            arguments, _ = example(run.task, batch, run.model.hyper, seed).part(0, 1, device)
+            log_P, best = log_probabilities(models, run.task, arguments)
             total, right, count = total - float(log_P.sum()), right + int(best.sum()), count + len(log_P)
             progress(len(index))
     if not count:
-        raise ValueError(f"{data or first.folder}: there is nothing to predict")
+        raise ValueError(f"{data or run.folder}: there is nothing to predict")
     loss = total / count
     figures = {"loss": loss, "perplexity": exp(min(loss, 700.0))}
-    if first.task == "lm":
-        text_bytes = _bytes(held, first.tokenizer) if everything else 0
+    if run.task == "lm":
+        text_bytes = _bytes(held, run.tokenizer) if everything else 0
         figures |= {"bits per byte": total / log(2) / text_bytes} if text_bytes else {}
     figures["accuracy"] = right / count
     figures["predicted tokens"] = count
-    if first.task == "seq2seq":
-        return _pairs(first, models, held, figures, predictions, report)
+    if run.task == "seq2seq":
+        return _pairs(run, models, held, figures, predictions, report)
     return Measured(figures, {}, [])
 
 
-def held_out(found: Trained) -> Rows:
+def held_out(run: Run) -> Rows:
     """What a run held back for validation."""
-    return _data(found, None, None, Report())[0]
+    return _data(run, None, None, Report())[0]
 
 
 def _held(config: Config) -> tuple[Any, ...]:
@@ -112,17 +86,17 @@ def _held(config: Config) -> tuple[Any, ...]:
     return config.data, config.valid, config.split, config.folds, config.fold
 
 
-def _data(first: Trained, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, bool]:
+def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, bool]:
     """The rows to look at, and whether every character of the text is among their tokens."""
-    config = first.config if too_long is None else replace(first.config, too_long=too_long)
+    config = run.config if too_long is None else replace(run.config, too_long=too_long)
     share = None if data or config.valid else config.share()
     if not data and not config.valid and share is None:
-        raise ValueError(f"{first.folder}: this run held nothing back for validation; give --data")
+        raise ValueError(f"{run.folder}: this run held nothing back for validation; give --data")
     source = config.source(data or config.valid or config.data)
-    store = tokens(source, first.tokenizer, first.folder, report, first.labels)
-    if share and store.meta.digest != runs.facts(first.folder).get("data"):
-        raise ValueError(f"{config.data}: is not what it was when {first.folder} was trained; give --data")
-    train, valid = rows(config if share else replace(config, pack=False), store, source, first.model.hyper, share)
+    store = tokens(source, run.tokenizer, run.folder, report, run.labels)
+    if share and store.meta.digest != runs.facts(run.folder).get("data"):
+        raise ValueError(f"{config.data}: is not what it was when {run.folder} was trained; give --data")
+    train, valid = rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
     return (valid if share else train).rows(), not store.meta.unknown
 
 
@@ -147,21 +121,21 @@ def _bytes(held: Rows, tokenizer: Tokenizer) -> int:
     return total
 
 
-def _classes(first: Trained, models: list[Any], held: Rows, keep: bool) -> Measured:
-    N_C = len(first.labels)
+def _classes(run: Run, models: list[Any], held: Rows, keep: bool) -> Measured:
+    N_C = len(run.labels)
     table = np.zeros((N_C, N_C), int)  # [true, found]
     loss, kept = 0.0, []
     for _, _, batch in _batches(held):
-        x, c, lengths = example("classify", batch, first.model.hyper, 0).part(0, 1, models[0].W_e.device)[0]
+        x, c, lengths = example("classify", batch, run.model.hyper, 0).part(0, 1, models[0].device)[0]
         log_P = class_log_probabilities(models, x, lengths)
         loss -= float(log_P.gather(1, c[:, None]).sum())
         guess = log_P.argmax(dim=1).cpu().numpy()
         np.add.at(table, (c.cpu().numpy(), guess), 1)
         if keep:
-            texts = [first.tokenizer.decode(row[:length].tolist()) for row, length in zip(x, lengths, strict=True)]
+            texts = [run.tokenizer.decode(row[:length].tolist()) for row, length in zip(x, lengths, strict=True)]
             probable = log_P.exp().max(dim=1).values.tolist()
             kept += [
-                {"text": text, "label": first.labels[true], "prediction": first.labels[found], "probability": p}
+                {"text": text, "label": run.labels[true], "prediction": run.labels[found], "probability": p}
                 for text, true, found, p in zip(texts, c.tolist(), guess.tolist(), probable, strict=True)
             ]
     right, found, there = np.diag(table), table.sum(axis=0), table.sum(axis=1)
@@ -169,29 +143,29 @@ def _classes(first: Trained, models: list[Any], held: Rows, keep: bool) -> Measu
     f1 = 2 * right / np.maximum(1, found + there)
     classes = {
         label: {"precision": float(precision[i]), "recall": float(recall[i]), "F1": float(f1[i]), "texts": int(there[i])}
-        for i, label in enumerate(first.labels)
+        for i, label in enumerate(run.labels)
     }
     figures = {"accuracy": float(right.sum() / there.sum()), "macro F1": float(f1[there > 0].mean())}
     figures |= {"loss": loss / int(there.sum()), "texts": int(there.sum())}
     return Measured(figures, classes, kept)
 
 
-def _pairs(first: Trained, models: list[Any], held: Rows, figures: dict[str, float], keep: bool, report: Report) -> Measured:
+def _pairs(run: Run, models: list[Any], held: Rows, figures: dict[str, float], keep: bool, report: Report) -> Measured:
     import sacrebleu
 
     sources, references, guesses = list[str](), list[str](), list[str]()
     exact = wrong = length = 0
     with report.work("Predicting", len(held)) as progress:
         for _, index, batch in _batches(held):
-            (z, x, z_lengths, x_lengths), _ = example("seq2seq", batch, first.model.hyper, 0).part(0, 1, models[0].W_e.device)
-            found = predict(models, z, z_lengths, ell=2 * max(x_lengths) + 8)
+            (z, x, z_lengths, x_lengths), _ = example("seq2seq", batch, run.model.hyper, 0).part(0, 1, models[0].device)
+            found = predict(models, [row[:end].tolist() for row, end in zip(z, z_lengths, strict=True)], ell_gen=2 * max(x_lengths) + 8)
             truth = [row[1 : end - 1].tolist() for row, end in zip(x, x_lengths, strict=True)]
             exact += sum(ours == theirs for ours, theirs in zip(found, truth, strict=True))
             wrong += sum(edits(ours, theirs) for ours, theirs in zip(found, truth, strict=True))
             length += sum(len(theirs) for theirs in truth)
-            sources += [first.tokenizer.decode(row[:end].tolist()) for row, end in zip(z, z_lengths, strict=True)]
-            references += [first.tokenizer.decode(row) for row in truth]
-            guesses += [first.tokenizer.decode(row) for row in found]
+            sources += [run.tokenizer.decode(row[:end].tolist()) for row, end in zip(z, z_lengths, strict=True)]
+            references += [run.tokenizer.decode(row) for row in truth]
+            guesses += [run.tokenizer.decode(row) for row in found]
             progress(len(index))
     figures |= {"exact match": exact / len(guesses), "token error rate": wrong / max(1, length)}
     figures |= {"BLEU": float(sacrebleu.corpus_bleu(guesses, [references]).score), "pairs": len(guesses)}

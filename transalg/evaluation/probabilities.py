@@ -1,14 +1,13 @@
 """log P̂ of what has to be predicted, for one model or for several, whose P̂ is averaged."""
 
 from collections.abc import Sequence
-from math import log
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from transalg.cost import LOGITS
+from transalg.inference.averages import averaged
 from transalg.training.config import Task
 
 
@@ -30,13 +29,8 @@ def class_log_probabilities(models: Sequence[Any], x: Tensor, lengths: list[int]
     return averaged([torch.log_softmax(model(x, lengths).double(), dim=1) for model in models])
 
 
-def averaged(log_P: list[Tensor]) -> Tensor:
-    """The logarithm of the mean of several distributions."""
-    return log_P[0] if len(log_P) == 1 else torch.logsumexp(torch.stack(log_P), dim=0) - log(len(log_P))
-
-
 def _chunk(models: Sequence[Any], Xs: list[Tensor], targets: Tensor) -> tuple[Tensor, Tensor]:
-    logits = [F.linear(X, model.unembedding, model.optional("b_u")) for X, model in zip(Xs, models, strict=True)]
+    logits = [model.logits(X) for X, model in zip(Xs, models, strict=True)]
     log_P = averaged([torch.log_softmax(each.float() if each.dtype != torch.float64 else each, dim=1) for each in logits])
     return log_P.gather(1, targets[:, None])[:, 0].double(), log_P.argmax(dim=1) == targets
 

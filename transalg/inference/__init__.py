@@ -1,1 +1,23 @@
-"""Algorithms 14 and 15 for batches: a trained model goes on with text, or turns one text into another."""
+"""Algorithms 14 and 15, and every other way to use a trained model: on token IDs here, on text with `transalg.load`."""
+
+from .beams import Hypothesis, predict, search
+from .decoding import Continuation, continuations, generate
+from .samplers import RepetitionPenalty, Sampler, Temperature, TopK, TopP, samplers
+from .weights import pack, quantize
+
+__all__ = [
+    "Continuation",
+    "Hypothesis",
+    "RepetitionPenalty",
+    "Sampler",
+    "Temperature",
+    "TopK",
+    "TopP",
+    "continuations",
+    "generate",
+    "pack",
+    "predict",
+    "quantize",
+    "samplers",
+    "search",
+]

@@ -53,11 +53,11 @@ class Transformer(Part):
         """W_p, learned or fixed."""
         if self.hyper.positions == "learned":
             return self.W_p
-        W_p: Tensor = waves(self.hyper.positions, self.hyper.ell_max, self.hyper.d_e, self.W_e.device, self.W_e.dtype)
+        W_p: Tensor = waves(self.hyper.positions, self.hyper.ell_max, self.hyper.d_e, self.device, self.dtype)
         return W_p
 
     def _stack(self, name: str, count: int, kind: type[nn.Module], **options: Any) -> nn.ModuleList:
-        all_shapes, made = shapes(self.hyper), {"device": self.W_e.device, "dtype": self.W_e.dtype}
+        all_shapes, made = shapes(self.hyper), {"device": self.device, "dtype": self.dtype}
         band = getattr(self.hyper, "banded", lambda l: None)
         bands = [{"band": band(l)} if band(l) else {} for l in range(count)]
         return nn.ModuleList(kind(self.hyper, below(all_shapes, f"{name}.{l}"), **options, **bands[l], **made) for l in range(count))
@@ -77,9 +77,21 @@ class Transformer(Part):
         initialise(self, self.hyper, generator)
 
     @property
+    def device(self) -> torch.device:
+        return self.W_e.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.W_e.dtype
+
+    @property
     def unembedding(self) -> Tensor:
         """W_u, or W_e if they are tied."""
         return self.W_e if self.hyper.tied else self.W_u
+
+    def logits(self, X: Tensor) -> Tensor:
+        """Of every token of the vocabulary, for every row of X."""
+        return self.linear(X, "W_e" if self.hyper.tied else "W_u", "b_u")
 
     @classmethod
     def from_theta(
@@ -96,7 +108,9 @@ class Transformer(Part):
 
     def theta(self, dtype: torch.dtype = torch.float64) -> Any:
         """The formal θ, a copy."""
-        return bridge.theta_of(self.hyper, {name: _whole(part.detach()) for name, part in self.named_parameters()}, dtype)
+        named = {name: _whole(part.detach()) for name, part in self.named_parameters()}
+        named |= {name: part.matrix() for name, part in self.stand_ins().items()}
+        return bridge.theta_of(self.hyper, named, dtype)
 
     def theta_gradient(self, dtype: torch.dtype = torch.float64) -> Any:
         """The gradients of all parameters as a formal θ, 0 where the model has no such parameter."""
@@ -105,7 +119,7 @@ class Transformer(Part):
 
     def _embed(self, ids: Tensor, positions: Tensor | None, ell: int) -> Tensor:
         """W_e[:,v] + W_p[:,t] for every token, whose positions are given, or 0, …, ℓ−1 in every row."""
-        X = F.embedding(ids, self.W_e)
+        X = F.embedding(ids, self.W_e) if isinstance(self.W_e, Tensor) else self.W_e.rows(ids)
         if self.hyper.scaled:
             X = X * sqrt(self.hyper.d_e)
         if self.hyper.positions == "relative":
@@ -116,9 +130,6 @@ class Transformer(Part):
 
     def _drop(self, X: Tensor) -> Tensor:
         return F.dropout(X, self.hyper.dropout, self.training) if self.hyper.dropout else X
-
-    def _logits(self, X: Tensor) -> Tensor:
-        return F.linear(X, self.unembedding, self.optional("b_u"))
 
     def extra_repr(self) -> str:
         symbols = ", ".join(f"{symbol}={size}" for symbol, size in self.hyper.sizes().items() if size is not None)
@@ -143,7 +154,7 @@ class DTransformer(Transformer):
     def forward(self, ids: Tensor, lengths: Lengths = None) -> Tensor:
         """Logits, B × ℓ × N_V, of what follows each token; 0 behind a row's length."""
         X, rows = self.features(ids, lengths)
-        return rows.unpack(self._logits(X))
+        return rows.unpack(self.logits(X))
 
     def features(self, ids: Tensor, lengths: Lengths = None) -> tuple[Tensor, Rows]:
         """X of line 10, a row for each token of the batch, and which is which."""
@@ -159,16 +170,21 @@ class DTransformer(Transformer):
         return _new_cache(self, self.hyper.L, batch, ell)
 
     @torch.no_grad()
-    def decode(self, ids: Tensor, cache: Cache, lengths: Lengths = None) -> Tensor:
-        """Append the tokens to the cache's rows; logits, B × width × N_V, of what follows each. A row's length may be 0: nothing new."""
+    def decode(self, ids: Tensor, cache: Cache, lengths: Lengths = None, *, last: bool = False) -> Tensor:
+        """Append the tokens to the cache's rows; logits, B × width × N_V, of what follows each. A row's length may be 0: nothing new.
+
+        With `last`, only the logits of what follows the last new token of each row, B × N_V, 0 if it has none.
+        """
         X, step, there = _begin(self, self.hyper.L, ids, cache, lengths)
         if not any(step.count):
-            return X.new_zeros(*ids.shape, self.hyper.N_V)
+            return X.new_zeros(len(ids), *() if last else ids.shape[1:], self.hyper.N_V)
         with _without_dropout(self):
             for l, layer in enumerate(self.layers):
                 X = layer.decode(X, cache, l, step)
         cache.advance(step)
-        return _hide(self._logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps)), ids.shape, there)
+        X, there = _last(X, step, there) if last else (X, there)
+        logits = self.logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps))
+        return _hide(logits, ids.shape[: 1 if last else 2], there)
 
 
 class Encoder(Transformer):
@@ -213,7 +229,7 @@ class Encoder(Transformer):
 
     def head(self, X: Tensor) -> Tensor:
         """Lines 10 and 11."""
-        X = self.layers[0].activation(F.linear(X, self.W_f, self.b_f))
+        X = self.layers[0].activation(self.linear(X, "W_f", "b_f"))
         return norm(X, self.gamma, self.optional("beta"), self.hyper.eps)
 
 
@@ -225,7 +241,7 @@ class ETransformer(Encoder):
     def forward(self, ids: Tensor, lengths: Lengths = None, segments: Tensor | None = None) -> Tensor:
         """Logits, B × ℓ × N_V; 0 behind a row's length."""
         X, rows = self.features(ids, lengths, segments)
-        return rows.unpack(self._logits(X))
+        return rows.unpack(self.logits(X))
 
     def features(self, ids: Tensor, lengths: Lengths = None, segments: Tensor | None = None) -> tuple[Tensor, Rows]:
         """X of line 11, a row for each token of the batch, and which is which."""
@@ -264,7 +280,7 @@ class EDTransformer(Transformer):
     def forward(self, z: Tensor, x: Tensor, z_lengths: Lengths = None, x_lengths: Lengths = None) -> Tensor:
         """Logits, B × ℓ_x × N_V, of what follows each token of x; 0 behind a row's length."""
         X, rows = self.features(z, x, z_lengths, x_lengths)
-        return rows.unpack(self._logits(X))
+        return rows.unpack(self.logits(X))
 
     def features(self, z: Tensor, x: Tensor, z_lengths: Lengths = None, x_lengths: Lengths = None) -> tuple[Tensor, Rows]:
         """X of line 20, a row for each token of x, and which is which."""
@@ -278,6 +294,12 @@ class EDTransformer(Transformer):
         for layer in self.dec:
             X = self._through(layer, X, Z, of_x, of_z, buckets)
         return self._final(X, "dec"), of_x
+
+    def encode(self, z: Tensor, z_lengths: Lengths = None) -> tuple[Tensor, Rows]:
+        """Z as the decoder sees it, a row for each token of z, and which is which."""
+        z = token_ids("z", z, self.hyper.ell_max)
+        where = rows(tuple(z.shape), row_lengths("z_lengths", z_lengths, tuple(z.shape)), z.device)
+        return self._encode(z, where), where
 
     def _encode(self, z: Tensor, where: Rows) -> Tensor:
         Z = self._drop(self._embed(within("z", where.pack(z), self.hyper.N_V), where.positions(z.device), z.shape[1]))
@@ -296,9 +318,8 @@ class EDTransformer(Transformer):
         """Encode z, once, and make room to decode rows of up to ℓ tokens, ℓ_max unless given."""
         z = token_ids("z", z, self.hyper.ell_max)
         cache = _new_cache(self, self.hyper.L_dec, len(z), ell)
-        where = rows(tuple(z.shape), row_lengths("z_lengths", z_lengths, tuple(z.shape)), z.device)
         with _without_dropout(self):
-            Z = self._encode(z, where)
+            Z, where = self.encode(z, z_lengths)
         for layer in self.dec:
             k, v = (where.unpack(part).transpose(1, 2).contiguous() for part in layer.keys_and_values(Z))
             cache.cross.append((k, v))
@@ -308,16 +329,17 @@ class EDTransformer(Transformer):
         return cache
 
     @torch.no_grad()
-    def decode(self, x: Tensor, cache: Cache, lengths: Lengths = None) -> Tensor:
-        """Append tokens to the cache's rows of x; logits, B × width × N_V, of what follows each. A row's length may be 0."""
+    def decode(self, x: Tensor, cache: Cache, lengths: Lengths = None, *, last: bool = False) -> Tensor:
+        """Append tokens to the cache's rows of x; logits, B × width × N_V, of what follows each, or B × N_V with `last`. A row's length may be 0."""
         X, step, there = _begin(self, self.hyper.L_dec, x, cache, lengths)
         if not any(step.count):
-            return X.new_zeros(*x.shape, self.hyper.N_V)
+            return X.new_zeros(len(x), *() if last else x.shape[1:], self.hyper.N_V)
         with _without_dropout(self):
             for l, layer in enumerate(self.dec):
                 X = layer.decode(X, cache, l, step)
         cache.advance(step)
-        return _hide(self._logits(self._final(X, "dec")), x.shape, there)
+        X, there = _last(X, step, there) if last else (X, there)
+        return _hide(self.logits(self._final(X, "dec")), x.shape[: 1 if last else 2], there)
 
 
 def _whole(part: Tensor) -> Tensor:
@@ -345,7 +367,8 @@ def _new_cache(model: Transformer, layers: int, batch: int, ell: int | None) -> 
     if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
         raise refuse("batch", "at least 1 row", batch)
     H, d_attn, d_mid = hyper.heads
-    keys, values = ([model.W_e.new_zeros(batch, H, ell or hyper.ell_max, d) for _ in range(layers)] for d in (d_attn, d_mid))
+    made: Any = {"dtype": model.dtype, "device": model.device}
+    keys, values = ([torch.zeros(batch, H, ell or hyper.ell_max, d, **made) for _ in range(layers)] for d in (d_attn, d_mid))
     return Cache(keys, values, [0] * batch)
 
 
@@ -357,10 +380,8 @@ def _begin(model: Transformer, layers: int, ids: Tensor, cache: Cache, lengths: 
         )
     if cache.ell > model.hyper.ell_max or cache.keys[0].shape[1::2] != model.hyper.heads[:2]:
         raise refuse("cache", "one that this model made, by its method `cache`", "another")
-    if (cache.keys[0].dtype, cache.keys[0].device) != (model.W_e.dtype, model.W_e.device):
-        raise refuse(
-            "cache", f"{model.W_e.dtype} on {model.W_e.device}, as the model is", f"{cache.keys[0].dtype} on {cache.keys[0].device}"
-        )
+    if (cache.keys[0].dtype, cache.keys[0].device) != (model.dtype, model.device):
+        raise refuse("cache", f"{model.dtype} on {model.device}, as the model is", f"{cache.keys[0].dtype} on {cache.keys[0].device}")
     ids = token_ids("ids", ids, model.hyper.ell_max)
     counts = row_lengths("lengths", lengths, tuple(ids.shape), least=0)
     step = cache.step(tuple(ids.shape), counts)
@@ -370,6 +391,16 @@ def _begin(model: Transformer, layers: int, ids: Tensor, cache: Cache, lengths: 
         ids = ids.where(there, 0)
     within("ids", ids, model.hyper.N_V)
     return model._embed(ids.flatten(), step.positions.expand(len(ids), -1).flatten(), ids.shape[1]), step, there
+
+
+def _last(X: Tensor, step: Step, there: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The last new token of every row, and which rows have one, None if all have."""
+    B = len(step.before)
+    X = X.view(B, step.width, -1)
+    if there is None:
+        return X[:, -1], None
+    count = torch.tensor(step.count, device=X.device)
+    return X[torch.arange(B, device=X.device), (count - 1).clamp(min=0)], None if min(step.count) else count > 0
 
 
 def _hide(logits: Tensor, shape: torch.Size, there: Tensor | None) -> Tensor:

@@ -48,18 +48,18 @@ class Attention(Part):
 
     def forward(self, X: Tensor, rows: Rows) -> Tensor:
         """Self-attention of every sequence."""
-        q, k, v = self._heads(F.linear(X, self.W_qkv, self.b_qkv), (self.d_attn, self.d_attn, self.d_mid))
+        q, k, v = self._heads(self.linear(X, "W_qkv", "b_qkv"), (self.d_attn, self.d_attn, self.d_mid))
         return self._out(self._attend(q, k, v, rows, rows, rows.buckets))
 
     def cross(self, X: Tensor, Z: Tensor, x: Rows, z: Rows, buckets: tuple[Bucket, ...]) -> Tensor:
         """Attention of x's tokens to those of z."""
-        (q,) = self._heads(F.linear(X, self.W_q, self.b_q), (self.d_attn,))
+        (q,) = self._heads(self.linear(X, "W_q", "b_q"), (self.d_attn,))
         k, v = self.keys_and_values(Z)
         return self._out(self._attend(q, k, v, x, z, buckets))
 
     def keys_and_values(self, Z: Tensor) -> tuple[Tensor, Tensor]:
         """Of the context's tokens, T × H × d each."""
-        k, v = self._heads(F.linear(Z, self.W_kv, self.b_kv), (self.d_attn, self.d_mid))
+        k, v = self._heads(self.linear(Z, "W_kv", "b_kv"), (self.d_attn, self.d_mid))
         return k, v
 
     def decode(self, X: Tensor, cache: Cache, l: int, step: Step) -> Tensor:
@@ -67,7 +67,7 @@ class Attention(Part):
         B, width = len(step.before), step.width
         q, k, v = (
             each.view(B, width, self.H, -1).transpose(1, 2)
-            for each in self._heads(F.linear(X, self.W_qkv, self.b_qkv), (self.d_attn, self.d_attn, self.d_mid))
+            for each in self._heads(self.linear(X, "W_qkv", "b_qkv"), (self.d_attn, self.d_attn, self.d_mid))
         )
         cache.write(l, step, k, v)
         first = step.first(self.band)
@@ -87,7 +87,8 @@ class Attention(Part):
     def decode_cross(self, X: Tensor, cache: Cache, l: int) -> Tensor:
         """Attention of the new tokens to z, whose keys and values the cache has."""
         k, v = cache.cross[l]
-        q = F.linear(X, self.W_q, self.b_q).view(len(k), -1, self.H, self.d_attn).transpose(1, 2)
+        # a group of rows that look at one z is as many queries
+        q = self.linear(X, "W_q", "b_q").view(len(k), -1, self.H, self.d_attn).transpose(1, 2)
         y = attention.dense(q, k, v, causal=False, mask=cache.cross_mask)
         return self._out(y.transpose(1, 2).reshape(len(X), -1))
 
@@ -126,7 +127,7 @@ class Attention(Part):
         return F.linear(r, self.W_r).view(ell, self.H, self.d_attn).transpose(0, 1)
 
     def _out(self, Y: Tensor) -> Tensor:
-        return F.linear(Y, self.W_o, self.b_o)
+        return self.linear(Y, "W_o", "b_o")
 
 
 class Sublayers(Part):
@@ -149,8 +150,10 @@ class Sublayers(Part):
     def _norm(self, X: Tensor, i: int) -> Tensor:
         return norm(X, self._parameters[f"gamma{i}"], self.optional(f"beta{i}"), self.eps)  # type: ignore[arg-type]
 
-    def _mlp(self, X: Tensor, W_in: Tensor, b_in: Tensor, W_out: Tensor, b_out: Tensor) -> Tensor:
-        return F.linear(self.activation(F.linear(X, W_in, b_in)), W_out, b_out)
+    def _mlp(self, X: Tensor, first: int) -> Tensor:
+        """With W_mlp and b_mlp of this number, then of the next."""
+        X = self.activation(self.linear(X, f"W_mlp{first}", f"b_mlp{first}"))
+        return self.linear(X, f"W_mlp{first + 1}", f"b_mlp{first + 1}")
 
 
 class Layer(Sublayers):
@@ -172,7 +175,7 @@ class Layer(Sublayers):
         return self._mlp_behind(self._behind(X, self.W.decode(self._before(X, 1), cache, l, step), 1))
 
     def _mlp_behind(self, X: Tensor) -> Tensor:
-        return self._behind(X, self._mlp(self._before(X, 2), self.W_mlp1, self.b_mlp1, self.W_mlp2, self.b_mlp2), 2)
+        return self._behind(X, self._mlp(self._before(X, 2), 1), 2)
 
 
 class DecoderLayer(Sublayers):
@@ -203,4 +206,4 @@ class DecoderLayer(Sublayers):
         return self._mlp_behind(X)
 
     def _mlp_behind(self, X: Tensor) -> Tensor:
-        return self._behind(X, self._mlp(self._before(X, 5), self.W_mlp3, self.b_mlp3, self.W_mlp4, self.b_mlp4), 5)
+        return self._behind(X, self._mlp(self._before(X, 5), 3), 5)

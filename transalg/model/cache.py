@@ -18,6 +18,8 @@ class Step:
     width: int  # the most it gets
     end: int  # the most tokens a row has afterwards
     positions: Tensor  # B × width, or width if all rows are alike
+    new: tuple[Tensor, Tensor] | None = None  # of every new token its row and its place among the row's new ones; None likewise
+    masks: dict[tuple[int | None, int], Tensor | None] = field(default_factory=dict)  # those that a layer has asked for
 
     @property
     def alike(self) -> bool:
@@ -25,9 +27,14 @@ class Step:
 
     def mask(self, w: int | None, start: int) -> Tensor | None:
         """Which of the keys start, …, end − 1 a query sees, a band of w of them if given; None if it sees all of them."""
-        keys = torch.arange(start, self.end, device=self.positions.device)
+        if (w, start) not in self.masks:
+            self.masks[w, start] = self._mask(w, start)
+        return self.masks[w, start]
+
+    def _mask(self, w: int | None, start: int) -> Tensor | None:
         if self.alike and self.width == 1:
             return None
+        keys = torch.arange(start, self.end, device=self.positions.device)
         queries = self.positions[..., None]
         seen = keys <= queries
         if w is not None:
@@ -41,7 +48,10 @@ class Step:
 
 @dataclass
 class Cache:
-    """For every layer that decodes, keys B × H × ℓ × d_attn and values B × H × ℓ × d_mid; and how many of the ℓ each row has filled."""
+    """For every layer that decodes, keys B × H × ℓ × d_attn and values B × H × ℓ × d_mid; and how many of the ℓ each row has filled.
+
+    Keys and values of z are those of a group of rows, 1 row unless `repeat` made it more: beams look at the same z.
+    """
 
     keys: list[Tensor]
     values: list[Tensor]
@@ -77,17 +87,20 @@ class Cache:
             return Step(before, count, width, end, torch.arange(before[0], end, device=device))
         last = torch.tensor([max(0, old + new - 1) for old, new in zip(before, count, strict=True)], device=device)
         positions = torch.tensor(before, device=device)[:, None] + torch.arange(width, device=device)
-        return Step(before, count, width, end, positions.minimum(last[:, None]))
+        there = torch.arange(width) < torch.tensor(count)[:, None]
+        rows, places = there.nonzero(as_tuple=True)
+        return Step(before, count, width, end, positions.minimum(last[:, None]), (rows.to(device), places.to(device)))
 
     def write(self, l: int, step: Step, k: Tensor, v: Tensor) -> None:
         """Put the new keys and values, B × H × width × d, in their places."""
-        if step.alike:
+        if step.new is None:
             self.keys[l][:, :, step.before[0] : step.end] = k
             self.values[l][:, :, step.before[0] : step.end] = v
             return
-        for row, (before, new) in enumerate(zip(step.before, step.count, strict=True)):
-            self.keys[l][row, :, before : before + new] = k[row, :, :new]
-            self.values[l][row, :, before : before + new] = v[row, :, :new]
+        rows, new = step.new
+        positions = step.positions[rows, new]
+        self.keys[l][rows, :, positions] = k[rows, :, new]
+        self.values[l][rows, :, positions] = v[rows, :, new]
 
     def advance(self, step: Step) -> None:
         """The step's tokens are in."""
@@ -95,18 +108,71 @@ class Cache:
 
     def reorder(self, rows: Sequence[int] | Tensor) -> None:
         """Row i becomes what row rows[i] was, as beams do when they fork; in place."""
-        order = rows.tolist() if isinstance(rows, Tensor) else list(rows) if isinstance(rows, Sequence) else rows
-        order = order if isinstance(order, list) else [order]
-        if len(order) != len(self.lengths) or not all(isinstance(row, int) and 0 <= row < len(order) for row in order):
+        order = self._rows(rows)
+        if len(order) != len(self.lengths):
             raise refuse("rows", f"{len(self.lengths)} of the cache's rows 0, …, {len(self.lengths) - 1}", order)
+        if order == list(range(len(order))):
+            return
         end = max(self.lengths)
         index = torch.tensor(order, device=self.keys[0].device)
+        groups = self._groups(order)
         for part in (*self.keys, *self.values):
             part[:, :, :end] = part[:, :, :end].index_select(0, index)
-        for part in (part for pair in self.cross for part in pair):
-            part.copy_(part.index_select(0, index))
-        self.cross_mask = None if self.cross_mask is None else self.cross_mask.index_select(0, index)
+        if groups != list(range(len(groups))):  # beams stay with their z, and nothing of it moves
+            before = list(self.cross)
+            self._select_cross(groups)
+            for pair, moved in zip(before, self.cross, strict=True):
+                for part, other in zip(pair, moved, strict=True):
+                    part.copy_(other)
+            self.cross = before
         self.lengths = [self.lengths[row] for row in order]
+
+    def select(self, rows: Sequence[int] | Tensor) -> None:
+        """Only these rows remain, some of them perhaps several times."""
+        order = self._rows(rows)
+        groups = self._groups(order)
+        index = torch.tensor(order, device=self.keys[0].device)
+        self.keys = [part.index_select(0, index) for part in self.keys]
+        self.values = [part.index_select(0, index) for part in self.values]
+        self._select_cross(groups)
+        self.lengths = [self.lengths[row] for row in order]
+
+    def repeat(self, times: int) -> None:
+        """Every row so many times, one after the other, as beams begin. They share the keys and values of z, which do not grow."""
+        self.keys = [part.repeat_interleave(times, 0) for part in self.keys]
+        self.values = [part.repeat_interleave(times, 0) for part in self.values]
+        self.lengths = [length for length in self.lengths for _ in range(times)]
+
+    def restarted(self, groups: Sequence[int]) -> "Cache":
+        """An empty cache with a row for each of these z, whose keys and values it has without computing them anew."""
+        keys, values = ([part.new_zeros(len(groups), *part.shape[1:]) for part in parts] for parts in (self.keys, self.values))
+        fresh = Cache(keys, values, [0] * len(groups), list(self.cross), self.cross_mask, self.distances)
+        fresh._select_cross(list(groups))
+        return fresh
+
+    def _rows(self, rows: Sequence[int] | Tensor) -> list[int]:
+        order = rows.tolist() if isinstance(rows, Tensor) else list(rows) if isinstance(rows, Sequence) else rows
+        order = order if isinstance(order, list) else [order]
+        if not order or not all(isinstance(row, int) and 0 <= row < len(self.lengths) for row in order):
+            raise refuse("rows", f"some of the cache's rows 0, …, {len(self.lengths) - 1}", order)
+        return order
+
+    def _groups(self, order: list[int]) -> list[int]:
+        """Which z each group of rows looks at, if the rows are these."""
+        if not self.cross:
+            return []
+        size = len(self.lengths) // len(self.cross[0][0])
+        groups = [row // size for row in order]
+        if len(order) % size or any(groups[i] != groups[i - i % size] for i in range(len(groups))):
+            raise refuse("rows", f"groups of {size} rows that look at one z", order)
+        return groups[::size]
+
+    def _select_cross(self, groups: list[int]) -> None:
+        if not self.cross:
+            return
+        index = torch.tensor(groups, device=self.keys[0].device)
+        self.cross = [(k.index_select(0, index), v.index_select(0, index)) for k, v in self.cross]
+        self.cross_mask = None if self.cross_mask is None else self.cross_mask.index_select(0, index)
 
     def truncate(self, lengths: Sequence[int] | Tensor) -> None:
         """Forget the tokens of every row behind the given length."""

@@ -3,7 +3,8 @@
 from math import sqrt
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from transalg.hyper import Hyper
@@ -27,6 +28,36 @@ class Part(nn.Module):
     def optional(self, name: str) -> nn.Parameter | None:
         """The parameter of this name, None if this model has none."""
         return self._parameters.get(name)
+
+    def linear(self, X: Tensor, W: str, b: str) -> Tensor:
+        """X Wᵀ + b, with the matrix of this name, or what stands in for it, and the vector of this name, if there is one."""
+        stand_in = self._modules.get(W)
+        if isinstance(stand_in, StandIn):
+            return stand_in.multiply(X, self._parameters.get(b))
+        return F.linear(X, self._parameters[W], self._parameters.get(b))  # type: ignore[arg-type]
+
+    def stand_ins(self) -> dict[str, "StandIn"]:
+        """Those of all parts, by the names of the matrices."""
+        return {name: module for name, module in self.named_modules() if isinstance(module, StandIn)}
+
+
+class StandIn(nn.Module):
+    """A matrix in another form, under its name in a part: packed as a kernel likes it, or in fewer bits."""
+
+    device: torch.device
+    dtype: torch.dtype  # of what it multiplies
+
+    def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
+        """X Wᵀ + b."""
+        raise NotImplementedError
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Some rows of W, as an embedding takes them."""
+        raise NotImplementedError
+
+    def matrix(self) -> Tensor:
+        """W as it acts."""
+        raise NotImplementedError
 
 
 @torch.no_grad()

@@ -4,13 +4,14 @@ import copy
 
 import torch
 
-from transalg.evaluation.measure import Trained, held_out
+from transalg.evaluation.measure import held_out
+from transalg.inference.run import Run
 from transalg.verify.batches import Batch
 from transalg.verify.cases import Case, Verdict
 from transalg.verify.laws import errors, invariances
 
 
-def verify(trained: Trained, rows: int = 3, seed: int = 0) -> Verdict:
+def verify(trained: Run, rows: int = 3, seed: int = 0) -> Verdict:
     """Compare a copy of the model in float64 with the formal algorithm, values, gradients and invariances, on held-out rows of data."""
     held = held_out(trained)
     batch = held.batch(torch.arange(min(rows, len(held))).numpy())

@@ -1,0 +1,144 @@
+"""The verbs that use a trained model, through the command line."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import transalg as package
+from tests.training.runs import TASKS, config, files
+from transalg.training.start import train
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = files(tmp_path_factory.mktemp("runs"))
+    for task in TASKS:
+        train(config(task, folder, steps=20), folder / task)
+    return folder
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+
+
+def test_generate(transalg, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = package.load(folder / "lm")
+    options = ("--ell-gen", "9", "--seed", "3", "--tau", "0.8")
+    given = {"ell_gen": 9, "seed": 3, "tau": 0.8}
+    assert transalg("generate", str(folder / "lm"), "--prompt", "the ", *options)[1] == "the " + run.generate("the ", **given) + "\n"
+    assert transalg("generate", str(folder / "lm"), "--prompt", "the ", "--only-new", *options)[1] == run.generate("the ", **given) + "\n"
+    assert transalg("generate", str(folder / "lm"), "--prompt", "", *options)[1] == run.generate("", **given) + "\n"
+    typed(monkeypatch, b"the \na\n")
+    lines = [json.loads(line) for line in transalg("generate", str(folder / "lm"), "--json", "--samples", "2", *options)[1].splitlines()]
+    assert [line["prompt"] for line in lines] == ["the ", "the ", "a", "a"]
+    assert [line["text"] for line in lines] == [text for each in run.generate(["the ", "a"], samples=2, **given) for text in each]
+    (tmp_path / "prompts.txt").write_text("the \na\n")
+    status, printed, _ = transalg(
+        "generate", str(folder / "lm"), "--file", str(tmp_path / "prompts.txt"), "--out", str(tmp_path / "o"), *options
+    )
+    assert (status, printed) == (0, "")
+    assert (tmp_path / "o").read_text() == "\n\n".join(p + run.generate(p, **given) for p in ("the ", "a")) + "\n"
+
+
+def test_predict(transalg, folder: Path, tmp_path: Path) -> None:
+    run = package.load(folder / "seq2seq")
+    path = str(folder / "seq2seq")
+    assert transalg("predict", path, "--input", "a cat", "ran")[1].splitlines() == run.predict(["a cat", "ran"])
+    (tmp_path / "t.csv").write_text("source,more\na cat,1\nran,2\n")
+    assert transalg("predict", path, "--file", str(tmp_path / "t.csv"), "--beams", "3")[1].splitlines() == run.predict(
+        ["a cat", "ran"], beams=3
+    )
+    lines = transalg("predict", path, "--input", "a cat", "--n-best", "3", "--json")[1].splitlines()
+    assert [json.loads(line)["score"] for line in lines] == [one.score for one in run.predict("a cat", n_best=3)]
+    shown = transalg("predict", path, "--input", "a cat", "--n-best", "2")[1].splitlines()
+    assert shown[0] == f"{run.predict('a cat', n_best=2)[0].score:8.4f}  {run.predict('a cat', n_best=2)[0].text}"
+
+
+def test_fill_classify_score(transalg, folder: Path) -> None:
+    run = package.load(folder / "mlm")
+    found = json.loads(transalg("fill", str(folder / "mlm"), "--text", "a c<mask>t <mask>", "--json", "--k", "2")[1])
+    assert [[one["token"] for one in mask] for mask in found["masks"]] == [
+        [token for token, _ in mask] for mask in run.fill("a c<mask>t <mask>", 2)
+    ]
+    shown = transalg("fill", str(folder / "mlm"), "--text", "a c<mask>t")[1].splitlines()
+    assert shown[0] == "a c<mask>t" and shown[1].startswith("  <mask>   ") and shown[1].count("%") == 5
+    one = package.load(folder / "classify").classify("a cat")
+    assert transalg("classify", str(folder / "classify"), "--text", "a cat")[1] == f"{one.label}\t{one.probability:.1%}\n"
+    assert json.loads(transalg("classify", str(folder / "classify"), "--text", "a cat", "--json")[1])["P"] == one.P
+    assert transalg("classify", str(folder / "classify"), "--text", "a cat", "--all")[1].count("%") == 2
+    score = package.load(folder / "lm").score("a cat")
+    shown = transalg("score", str(folder / "lm"), "--text", "a cat")[1].splitlines()
+    assert len(shown) == 6 and shown[0] == f"{score.log_p[0]:9.4f}  a" and shown[1].endswith("' '")
+    assert json.loads(transalg("score", str(folder / "lm"), "--text", "a cat", "--json")[1])["log_p"] == score.total
+
+
+def test_embed(transalg, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("a cat\nran\n\nthe mat\n")
+    out = str(tmp_path / "x.npy")
+    status, shown, _ = transalg("embed", str(folder / "mlm"), "--file", str(tmp_path / "t.txt"), "--out", out, "--normalize")
+    assert status == 0 and shown == f"4 × 10 in {out}\n"
+    np.testing.assert_array_equal(np.load(out), package.load(folder / "mlm").embed(["a cat", "ran", "", "the mat"], normalize=True))
+    shown = transalg("embed", str(folder / "mlm"), "--text", "ran", "--pooling", "first")[1]
+    np.testing.assert_allclose([float(one) for one in shown.split()], package.load(folder / "mlm").embed("ran", pooling="first"), rtol=1e-5)
+
+
+def test_prompt(transalg, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "shots.jsonl").write_text('{"input": "a", "output": "cat"}\n{"input": "the", "output": "dog"}\n')
+    status, shown, _ = transalg(
+        "prompt", str(folder / "lm"), "--examples", str(tmp_path / "shots.jsonl"), "--template", "{input} {output}",
+        *("--separator", " and ", "--input", "on", "--votes", "5", "--seed", "1", "--ell-gen", "5", "--json", "--show"),
+    )  # fmt: skip
+    found = json.loads(shown)
+    assert status == 0 and found["prompt"] == "a cat and the dog and on " and sum(found["counts"].values()) == 5
+    assert found["counts"][found["answer"]] == max(found["counts"].values()) and len(found["written"]) == 5
+    shown = transalg("prompt", str(folder / "lm"), "--template", "{input} {output}", "--input", "on", "--votes", "3", "--ell-gen", "3")[1]
+    assert " of 3  " in shown
+
+
+def test_ensembles_and_int8(transalg, folder: Path) -> None:
+    path = str(folder / "lm")
+    options = ("--prompt", "the", "--ell-gen", "8", "--seed", "1")
+    assert transalg("generate", path, path, *options)[1] == transalg("generate", path, *options)[1]
+    assert transalg("generate", path, "--quantize", "int8", *options)[0] == 0
+    figures = [json.loads(transalg("evaluate", path, "--json", *more)[1])["loss"] for more in ((), ("--quantize", "int8"))]
+    assert figures[0] != figures[1] and figures[1] == pytest.approx(figures[0], rel=0.01)
+
+
+def test_unknown_characters_are_named(transalg, folder: Path) -> None:
+    status, shown, error = transalg("generate", str(folder / "lm"), "--prompt", "a Ω☃", "--ell-gen", "2", "--seed", "0")
+    assert status == 0 and "not in the vocabulary, left out: Ω ☃" in error and shown.startswith("a Ω☃")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("generate {seq2seq} --prompt a", "a model for seq2seq cannot generate; it can predict, embed, score"),
+        ("predict {lm} --input a", "a model for lm cannot predict"),
+        ("fill {lm} --text <mask>", "a model for lm cannot fill"),
+        ("classify {lm} --text a", "a model for lm cannot classify"),
+        ("score {classify} --text a", "a model for classify cannot score"),
+        ("generate {lm} --prompt ΩΩ", "nothing of 'ΩΩ' is in the vocabulary"),
+        ("generate {lm} --prompt a --tau nan", "tau: expected a number in [0, ∞], got nan"),
+        ("generate {lm} --prompt a --tau -1", "tau: expected a number in [0, ∞], got -1.0"),
+        ("generate {lm} --prompt a --top-p 2", "top_p: expected a share"),
+        ("generate {lm} --prompt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "this model takes at most ℓ_max = 29"),
+        ("generate {lm} --prompt a --file x", "give --prompt or --file, not both"),
+        ("generate {lm} --file nowhere.txt", "nowhere.txt: cannot be read"),
+        ("generate nowhere --prompt a", "nowhere: expected the folder of a run, there is none"),
+        ("generate", "expected the folder of a run; transalg generate RUN"),
+        ("generate {lm} {mlm} --prompt a", "expected the task, the vocabulary and the classes"),
+        ("predict {seq2seq} --input a --beams 2 --tau 1", "a search draws nothing"),
+        ("score {seq2seq} --text a", "--context: expected what each of the 1 texts comes from, got 0"),
+        ("fill {mlm} --text cat", "expected a <mask> to fill"),
+        ("embed {lm} {lm} --text a", "give one run"),
+        ("embed {lm} --text a --out nowhere/x.npy", "expected a file in a folder that exists"),
+        ("prompt {lm} --input a --template x", "expected two or more different names in braces"),
+        ("prompt {lm} --input a --examples x.txt", "expected examples as JSON lines, CSV or TSV"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(transalg, folder: Path, command: str, message: str) -> None:
+    status, shown, error = transalg(*command.format(**{task: folder / task for task in TASKS}).split())
+    assert status == 2 and message in error and not shown and len(error.splitlines()) == 1 and "Traceback" not in error

@@ -1,0 +1,90 @@
+"""Masks, classes, embeddings and log-probabilities against the formal algorithms."""
+
+import pytest
+import torch
+
+from tests.strategies import rng
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.inference.reading import classify, embed, fill, score
+from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.model.bridge import twin
+from transalg.verify.cases import randomised, small
+
+KINDS = {
+    "lm": (DTransformer, DHyper),
+    "mlm": (ETransformer, EHyper),
+    "seq2seq": (EDTransformer, EDHyper),
+    "classify": (Classifier, ClassifierHyper),
+}
+
+
+def made(task: str, seed: int = 0, **sizes: int):
+    model, hyper = KINDS[task]
+    return randomised(model(small(hyper, **{"ell_max": 13} | sizes), dtype=torch.float64), rng(seed)).eval()
+
+
+def formal(model, *given: list[int]) -> torch.Tensor:
+    return twin(model.hyper)(*map(torch.tensor, given), model.theta())
+
+
+def test_every_mask_is_filled_as_algorithm_9_has_it() -> None:
+    models = [made("mlm", seed) for seed in (0, 1)]
+    mask, bos, eos = models[0].hyper.mask_token, models[0].hyper.bos_token, models[0].hyper.eos_token
+    rows = [[bos, 3, mask, 5, mask, eos], [bos, mask, eos], [bos, 2, eos], [bos, 7, 7, 7, 7, 1, mask, eos]]
+    for chosen in (models[:1], models):
+        for row, found in zip(rows, fill(chosen, rows, 4), strict=True):
+            P = torch.stack([formal(model, row) for model in chosen]).mean(dim=0)
+            places = [t for t, token in enumerate(row) if token == mask]
+            assert len(found) == len(places)
+            for t, best in zip(places, found, strict=True):
+                expected = P[:, t].topk(4)
+                assert [token for token, _ in best] == expected.indices.tolist()
+                assert [p for _, p in best] == pytest.approx(expected.values.tolist(), abs=1e-12)
+
+
+def test_classes() -> None:
+    models = [made("classify", seed) for seed in (0, 1)]
+    bos = models[0].hyper.bos_token
+    rows = [[bos, 1, 4], [bos], [bos, 9, 2, 6, 5]]
+    for chosen in (models[:1], models):
+        expected = torch.stack([torch.stack([formal(model, row) for model in chosen]).mean(dim=0) for row in rows])
+        torch.testing.assert_close(classify(chosen, rows), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_embeddings_do_not_depend_on_the_batch(task: str) -> None:
+    model = made(task)
+    rows = [[3, 1, 4], [1], [5, 9, 2, 6, 5, 3], [2, 7]]
+    with torch.no_grad():
+        alone = [(model.features(torch.tensor([row])) if task == "lm" else model.encode(torch.tensor([row])))[0].float() for row in rows]
+    torch.testing.assert_close(embed(model, rows), torch.stack([X.mean(dim=0) for X in alone]), rtol=0, atol=1e-6)
+    torch.testing.assert_close(embed(model, rows, "first"), torch.stack([X[0] for X in alone]), rtol=0, atol=1e-6)
+    with pytest.raises(ValueError, match="pooling: expected mean or first"):
+        embed(model, rows, "last")
+
+
+def test_scores_of_a_language_model_and_of_pairs() -> None:
+    decoders, pairs = [made("lm", seed) for seed in (0, 1)], made("seq2seq")
+    rows, z = [[3, 1, 4], [1, 1], [5, 9, 2, 6, 5, 3]], [[2], [7, 1, 8], [2, 8]]
+    for row, x, found, of_pair in zip(rows, z, score(decoders, rows), score([pairs], rows, z), strict=True):
+        P = torch.stack([formal(model, row) for model in decoders]).mean(dim=0)
+        assert found == pytest.approx([float(P[row[t + 1], t].log()) for t in range(len(row) - 1)], abs=1e-12)
+        P = formal(pairs, x, row)
+        assert of_pair == pytest.approx([float(P[row[t + 1], t].log()) for t in range(len(row) - 1)], abs=1e-12)
+
+
+def test_scores_beyond_ell_max_have_half_of_it_as_context() -> None:
+    model = made("lm", ell_max=6)
+    row = torch.randint(20, (23,), generator=rng(0)).tolist()
+    (found,) = score([model], [row])
+    for t in range(1, 23):
+        possible = [float(formal(model, row[first:t])[row[t], -1].log()) for first in range(max(0, t - 6), max(0, t - 3) + 1)]
+        assert min(abs(found[t - 1] - one) for one in possible) < 1e-12, t
+    assert found[:6] == pytest.approx([float(formal(model, row[:t])[row[t], -1].log()) for t in range(1, 7)], abs=1e-12)
+
+
+def test_an_encoder_scores_each_token_given_all_others() -> None:
+    model = made("mlm")
+    mask, row = model.hyper.mask_token, [model.hyper.bos_token, 3, 1, 4, 1, model.hyper.eos_token]
+    expected = [float(formal(model, [*row[:t], mask, *row[t + 1 :]])[row[t], t].log()) for t in range(1, 5)]
+    assert score([model], [row])[0] == pytest.approx(expected, abs=1e-12)

@@ -1,0 +1,106 @@
+"""Packed weights compute the same; weights in 8 bits are rounded as little as can be, and a row is what it is alone."""
+
+import pytest
+import torch
+
+from tests.strategies import rng
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.inference import generate, pack, predict, quantize
+from transalg.inference.weights import Int8, Packed
+from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.verify.batches import draw
+from transalg.verify.cases import cases, randomised
+from transalg.verify.laws import formal_log_probabilities
+
+KINDS = {DHyper: DTransformer, EHyper: ETransformer, EDHyper: EDTransformer, ClassifierHyper: Classifier}
+CASES = [case for case in cases() if "-" not in case.variant or case.variant in ("post-norm", "pre-norm", "tanh-GELU")]
+GPT = DHyper(N_V=101, ell_max=16, L=2, H=4, d_e=64, d_mlp=256, tied=True)
+PAIRS = EDHyper(N_V=101, ell_max=16, L_enc=1, L_dec=2, H=4, d_e=64, d_mlp=256)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.architecture} {case.variant}")
+@pytest.mark.parametrize("rows", [1, None])
+def test_a_packed_model_is_the_formal_algorithm(case, rows: int | None) -> None:
+    model = randomised(KINDS[type(case.hyper)](case.hyper), rng(2)).eval()
+    packed = pack(model, rows)
+    assert packed is not model and packed.stand_ins() and pack(packed) is packed
+    assert all(torch.equal(one, other) for one, other in zip(packed.theta().named().values(), model.theta().named().values(), strict=True))
+    batch = draw(case.hyper, rng(3))
+    with torch.no_grad():
+        ours = batch.log_probabilities(packed)
+    for found, theirs in zip(ours, formal_log_probabilities(case.hyper, batch, model.theta()), strict=True):
+        torch.testing.assert_close(found.double(), theirs, rtol=0, atol=1e-4)
+
+
+def test_what_cannot_be_packed_stays_as_it_is() -> None:
+    double = DTransformer(GPT, dtype=torch.float64)
+    assert pack(double) is double
+    small = quantize(DTransformer(GPT))
+    assert pack(small) is small
+
+
+@pytest.mark.parametrize("rows", [1, 2, 33])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_product_in_8_bits_is_exact(rows: int, dtype: torch.dtype) -> None:
+    """What needs no rounding is not changed, the largest numbers included; float64, for which there is no kernel, is computed as plainly."""
+    n = torch.randint(-63, 64, (53, 129), generator=rng(0))
+    x = torch.randint(-127, 128, (rows, 129), generator=rng(1))
+    n[:3], x[0] = 63, 127
+    n[3:6, 0], x[:, 0] = -63, -127
+    n[6] = 0
+    s, r = torch.rand(53, 1, generator=rng(2), dtype=dtype) + 0.1, torch.rand(rows, 1, generator=rng(3), dtype=dtype) + 0.1
+    n[7:, 1], x[:, 1] = 63, 127
+    W, X, b = (s * n).to(dtype), (r * x).to(dtype), torch.randn(53, generator=rng(4), dtype=dtype)
+    small = Int8(W)
+    assert (small.packed is None) == (dtype == torch.float64)
+    torch.testing.assert_close(small.matrix(), W, rtol=1e-6, atol=0)
+    for bias in (None, b):
+        expected = X.double() @ W.double().T + (0 if bias is None else bias)
+        torch.testing.assert_close(small.multiply(X, bias).double(), expected, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(small.multiply(torch.zeros(2, 129, dtype=dtype), b), b.expand(2, -1))
+
+
+def test_rounding_is_to_the_nearest_step() -> None:
+    W = torch.randn(13, 37, generator=rng(0))
+    W[5] = 0
+    for table in (True, False):
+        small = Int8(W, table=table)
+        assert small.numbers().abs().amax(dim=1).tolist() == [63] * 5 + [0] + [63] * 7
+        assert ((small.matrix() - W).abs() <= small.s[:, None] / 2 + 1e-6).all()
+        ids = torch.tensor([[3, 5], [12, 3]])
+        torch.testing.assert_close(small.rows(ids), small.matrix()[ids])
+
+
+def test_a_model_in_8_bits_says_nearly_the_same() -> None:
+    for kind, hyper in ((DTransformer, GPT), (EDTransformer, PAIRS)):
+        model = kind(hyper, generator=rng(0)).eval()
+        small, batch = quantize(model), draw(hyper, rng(1))
+        assert len(small.stand_ins()) == (9 if kind is DTransformer else 19)
+        with torch.no_grad():
+            ours, theirs = batch.log_probabilities(small), batch.log_probabilities(model)
+        difference = max(float((one.exp() - other.exp()).abs().sum(dim=0).max() / 2) for one, other in zip(ours, theirs, strict=True))
+        assert 1e-4 < difference < 0.05, "total variation"
+        assert all(torch.isfinite(part).all() for part in small.theta().named().values())
+
+
+def test_a_row_in_8_bits_is_what_it_is_alone() -> None:
+    model, pairs = quantize(DTransformer(GPT, generator=rng(0)).eval()), quantize(EDTransformer(PAIRS, generator=rng(0)).eval())
+    prompts = [[1], [2, 3, 4], [5, 6]]
+    found = generate(model, prompts, ell_gen=12, generator=rng(1))
+    assert found == [generate(model, [prompt], ell_gen=12, generator=rng(1))[0] for prompt in prompts]
+    assert predict(pairs, prompts, beams=3) == [predict(pairs, [prompt], beams=3)[0] for prompt in prompts]
+
+
+def test_memory_and_what_is_shared() -> None:
+    model = DTransformer(GPT).eval()
+    small = quantize(model)
+    held = sum(part.nbytes for part in (*small.stand_ins().values(), *small.parameters()))
+    assert held < 0.36 * sum(part.nbytes for part in model.parameters()), "the table of embeddings is there twice"
+    assert small.gamma.data_ptr() == model.gamma.data_ptr() and isinstance(model.layers[0].W.W_qkv, torch.nn.Parameter)
+    assert {name for name, _ in model.named_parameters()} == {name for name, _ in DTransformer(GPT).named_parameters()}
+    assert isinstance(pack(model).layers[0].W.W_qkv, Packed)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="quantize: expected int8, got int4"):
+        quantize(DTransformer(GPT), "int4")

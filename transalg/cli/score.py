@@ -1,0 +1,50 @@
+"""transalg score: how probable a text is."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from transalg.cli.using import MaybeFile, Texts, Using, as_line, progress, texts, unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(Using):
+    """log P̂ of a text, token by token. transalg score RUN --text "The cat sat."."""
+
+    text: Texts = ()
+    """The texts."""
+    context: Texts = ()
+    """For a seq2seq model: what each text comes from, as many as there are texts."""
+    file: MaybeFile = None
+    """Texts, one a line; or a table or JSON lines; - for standard input."""
+    column: str = "text"
+    """The column of the texts in a table or JSON lines."""
+    eos: bool = False
+    """Count eos behind the text as well."""
+
+    def run(self) -> None:
+        run = self.load("score")
+        given = texts(self.text, self.file, "--text", self.column)
+        if run.task == "seq2seq" and len(self.context) != len(given):
+            raise ValueError(f"--context: expected what each of the {len(given)} texts comes from, got {len(self.context)}")
+        unknown(run, given)
+        with progress("Scoring", len(given)) as done:
+            found = []
+            for i in range(0, len(given), 64):
+                found += run.scores(given[i : i + 64], contexts=self.context[i : i + 64] or None, eos=self.eos)
+                done(len(given[i : i + 64]))
+        with self.output() as out:
+            for text, one in zip(given, found, strict=True):
+                if self.json:
+                    figures = {"log_p": one.total, "perplexity": one.perplexity, "per_token": one.log_p, "tokens": one.tokens}
+                    out.write(as_line({"text": text} | figures))
+                    continue
+                if len(given) == 1:
+                    for token, log_p in zip(one.tokens, one.log_p, strict=True):
+                        out.write(f"{log_p:9.4f}  {token if token.strip() and token.isprintable() else repr(token)}\n")
+                out.write(f"{one.total:9.4f}  of {len(one.log_p)} tokens, perplexity {one.perplexity:.2f}")
+                out.write(f": {text}\n" if len(given) > 1 else "\n")
+
+
+ScoreVerb = Annotated[Score, tyro.conf.subcommand("score")]
