@@ -154,6 +154,7 @@ FORMAL = [
     Mutant("ECInference", "argmax()", "argmin()", TRAINING + "test_classifier_learns_its_classes"),
     # Domains
     Mutant("parameters", "type(theta) is not kind", "not isinstance(theta, kind)", DOMAINS + "test_refused", "formal/domains.py"),
+    Mutant("parameters", "wider and isinstance(theta, kind)", "wider", DOMAINS + "test_refused", "formal/domains.py"),
     Mutant("tokens", "ids >= theta.N_V", "ids > theta.N_V", DOMAINS + "test_refused"),
     Mutant("tokens", "len(ids) > (longest", "len(ids) >= (longest", GPT2 + "test_probabilities[11]"),
     Mutant("mask", "Mask.shape != shape", "Mask.numel() != shape[0] * shape[1]", DOMAINS + "test_refused"),

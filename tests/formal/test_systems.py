@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from tests.strategies import fill, normal, sequences, thetas
-from transalg.formal import DTheta, DTransformer, EDTheta, EDTransformer, ETheta, ETransformer
+from tests.strategies import fill, normal, rng, sequences, thetas
+from transalg.formal import DTheta, DTransformer, EDInference, EDTheta, EDTraining, EDTransformer, ETheta, ETraining, ETransformer
 from transalg.formal.systems import (
     BERT,
     GPT,
@@ -123,3 +123,21 @@ def test_scaled_embeddings() -> None:
 def test_segments_that_are_not(s: list, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BERT([3, 1, 4], theta_bert(), s)
+
+
+def test_a_wider_theta_is_for_the_transformer_that_takes_it() -> None:
+    """Algorithms 11, 12 and 15 hand θ on: with a transformer that knows all of its parts they train and predict with them."""
+    theta = theta_bert()
+    data = [[theta.bos_token, 1, 2, theta.eos_token]]
+    with pytest.raises(ValueError, match="theta: expected a ETheta, got BERTTheta"):
+        ETraining(data, theta, 1, 0.1, 0.9, rng(0))
+    trained = ETraining(data, theta, 1, 0.1, 0.9, rng(0), ETransformer=BERT)
+    assert type(trained) is BERTTheta and not trained.b_u.equal(theta.b_u)
+    ends = {name: torch.ones(6).double() for name in ("gamma_enc", "beta_enc", "gamma_dec", "beta_dec")}
+    wider = widened(EDTheta.init(N_V=11, ell_max=7, L_enc=1, L_dec=1, H=2, d_e=6, d_mlp=13, generator=rng(0)), PreNormEDTheta, **ends)
+    with pytest.raises(ValueError, match="theta: expected a EDTheta, got PreNormEDTheta"):
+        EDInference([1, 2], wider, 0.0)
+    x = EDInference([1, 2], wider, 0.0, ell_gen=3, EDTransformer=PreNormEDTransformer)
+    assert int(x[1]) == int(PreNormEDTransformer([1, 2], [wider.bos_token], wider)[:, -1].argmax())
+    trained = EDTraining([[1, 2]], data, wider, 1, 0.1, EDTransformer=PreNormEDTransformer)
+    assert type(trained) is PreNormEDTheta and not trained.gamma_enc.equal(wider.gamma_enc)

@@ -85,11 +85,14 @@ def readable(part: Tensor) -> bool:
 # Parameters and activations --------------------------------------------------------------------------------------------
 
 
-def parameters(kind: type[Theta]) -> Rule:
-    """A θ of the given kind: its parts agree in shape, dtype and device, and every number is finite."""
+def parameters(kind: type[Theta], *, wider: bool = False) -> Rule:
+    """A θ of the given kind: its parts agree in shape, dtype and device, and every number is finite.
+
+    `wider` admits a θ with more parts, for an algorithm that only hands θ on to a transformer, which then says what it takes.
+    """
 
     def rule(symbol: str, theta: Any, scope: Scope) -> Theta:
-        if type(theta) is not kind:  # a subclass has parts that this algorithm would leave out
+        if type(theta) is not kind and not (wider and isinstance(theta, kind)):  # a subclass has parts that this algorithm would leave out
             raise refuse(symbol, f"a {kind.__name__}", type(theta).__name__)
         scope.sizes |= theta.sizes()
         for name, part in theta.named().items():

@@ -46,7 +46,7 @@ def DInference(
     return x[ell:]  # 8: return y = x[ℓ+1 : ℓ+ℓ_gen]
 
 
-@checked(theta_hat=parameters(EDTheta), z=tokens, tau=temperature, generator=random, ell_gen=cap)
+@checked(theta_hat=parameters(EDTheta, wider=True), z=tokens, tau=temperature, generator=random, ell_gen=cap)
 def EDInference(
     z: Int[Tensor, "_"],
     theta_hat: EDTheta,

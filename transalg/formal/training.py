@@ -17,7 +17,7 @@ from .notation import choose, length
 from .theta import DTheta, EDTheta, ETheta
 
 
-@checked(theta=parameters(EDTheta), zs=sequences(), xs=sequences(starting_with_bos), N_epochs=natural, eta=learning_rate)
+@checked(theta=parameters(EDTheta, wider=True), zs=sequences(), xs=sequences(starting_with_bos), N_epochs=natural, eta=learning_rate)
 def EDTraining(zs: list[Int[Tensor, "_"]], xs: list[Int[Tensor, "_"]], theta: EDTheta, N_epochs: int, eta: float, *, EDTransformer: Callable[..., Tensor] = EDTransformer) -> EDTheta:
     """Algorithm 11: θ̂ ← EDTraining(z_{1:N_data}, x_{1:N_data}, θ)
 
@@ -38,7 +38,7 @@ def EDTraining(zs: list[Int[Tensor, "_"]], xs: list[Int[Tensor, "_"]], theta: ED
     return theta  # 9: return θ̂ = θ
 
 
-@checked(theta=parameters(ETheta), xs=sequences(without_mask_tokens), N_epochs=natural, eta=learning_rate, p_mask=probability, generator=random)
+@checked(theta=parameters(ETheta, wider=True), xs=sequences(without_mask_tokens), N_epochs=natural, eta=learning_rate, p_mask=probability, generator=random)
 def ETraining(
     xs: list[Int[Tensor, "_"]],
     theta: ETheta,

@@ -1,8 +1,7 @@
 """Between a model and the paper: its parameters as the formal θ and back, and the formal algorithm that it computes."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -209,31 +208,50 @@ def _together(name: str, named: Named) -> Tensor:
 # The formal algorithm of a model ---------------------------------------------------------------------------------------
 
 
-def twin(hyper: Hyper) -> Callable[..., Tensor]:
-    """The formal algorithm that a model computes: P from x and θ (from z, x and θ; from x, θ and segments)."""
+TRAINING = ("dropout", "attention_dropout", "label_smoothing", "init_std", "init_residual", "mask_split", "p_mask")
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The formal algorithm that a model computes: a function of the paper, or a variant, and the components it is called with."""
+
+    hyper: Hyper
+    function: Callable[..., Tensor]
+    components: dict[str, Any]
+
+    def __call__(self, *inputs: Any, **more: Any) -> Tensor:
+        """P from x and θ (from z, x and θ; from x, θ and segments)."""
+        return self.function(*(self.acting(one) if isinstance(one, Theta) else one for one in inputs), **self.components, **more)
+
+    def acting(self, theta: Any) -> Any:
+        """θ with what the departures make of it."""
+        return _as_it_acts(self.hyper, theta)
+
+    def departures(self) -> dict[str, Any]:
+        """The fields in which P is not the paper's; what matters in training only is left out."""
+        return {name: value for name, value in self.hyper.departures().items() if name not in TRAINING}
+
+
+def twin(hyper: Hyper) -> Twin:
+    """The formal algorithm of a model with these hyperparameters."""
     activation = {"ReLU": ReLU, "GELU": GELU, "tanh_GELU": tanh_GELU}[hyper.activation]
     parts: dict[str, Any] = {"eps": hyper.eps, "layer_norm": RMSnorm if hyper.norm == "RMSnorm" else layer_norm}
-    act = partial(_as_it_acts, hyper)
     if isinstance(hyper, DHyper):
         parts |= {"MHAttention": RelativeMHAttention if hyper.positions == "relative" else MHAttention, "GELU": activation}
         parts["Mask"] = unidirectional if hyper.band is None else sparse(hyper.band)
-        if hyper.norm_first:
-            return lambda x, theta: DTransformer(x, act(theta), **parts)
-        return lambda x, theta, **more: GPT(x, act(theta), block=post_norm, **parts, **more)
+        return Twin(hyper, DTransformer, parts) if hyper.norm_first else Twin(hyper, GPT, parts | {"block": post_norm})
     if isinstance(hyper, EDHyper):
+        parts["ReLU"] = activation
         if hyper.norm_first:
-            return lambda z, x, theta, **more: PreNormEDTransformer(
-                z, x, act(theta), final_norm=parts["layer_norm"], ReLU=activation, **parts, **more
-            )
-        return lambda z, x, theta: EDTransformer(z, x, act(theta), ReLU=activation, **parts)
+            return Twin(hyper, PreNormEDTransformer, parts | {"final_norm": parts["layer_norm"]})
+        return Twin(hyper, EDTransformer, parts)
     assert isinstance(hyper, EHyper)
-    plain: Callable[..., Tensor] = EClassifier if isinstance(hyper, ClassifierHyper) else ETransformer
-    bert: Callable[..., Tensor] = BERTClassifier if isinstance(hyper, ClassifierHyper) else BERT
+    parts["GELU"] = activation
     if theta_kind(hyper) in (ETheta, ECTheta):
-        return lambda x, theta: plain(x, act(theta), GELU=activation, **parts)
+        return Twin(hyper, EClassifier if isinstance(hyper, ClassifierHyper) else ETransformer, parts)
     parts["embedding_norm"] = parts["layer_norm"] if hyper.embedding_norm else no_norm
     parts["block"] = pre_norm if hyper.norm_first else post_norm
-    return lambda x, theta, s=None, **more: bert(x, act(theta), s, GELU=activation, **parts, **more)
+    return Twin(hyper, BERTClassifier if isinstance(hyper, ClassifierHyper) else BERT, parts)
 
 
 def _as_it_acts(hyper: Hyper, theta: Any) -> Any:
