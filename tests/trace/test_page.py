@@ -2,12 +2,18 @@
 
 import json
 import re
+from base64 import b64decode
+from typing import Any
 
 import pytest
+import torch
+from torch.testing import assert_close
 
+from tests.strategies import rng
 from transalg.formal import DTheta, DTransformer
+from transalg.formal.variants import RelativeMHAttention, relative
 from transalg.trace.example import example
-from transalg.trace.export import as_data
+from transalg.trace.export import as_data, visible
 from transalg.trace.page import page, typeset
 from transalg.trace.record import run
 from transalg.trace.source import algorithms, find
@@ -15,6 +21,12 @@ from transalg.trace.source import algorithms, find
 
 def data_of(html: str) -> dict:
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)[1])
+
+
+def values(step: dict) -> torch.Tensor:
+    """The numbers of a step, as the page unpacks them."""
+    packed: dict[str, Any] = step["value"]
+    return torch.frombuffer(bytearray(b64decode(packed["float32"])), dtype=torch.float32).reshape(packed["shape"])
 
 
 def test_the_page_is_self_contained() -> None:
@@ -56,6 +68,44 @@ def test_minus_infinity_is_written_as_text() -> None:
     S = next(step["value"] for step in data["steps"] if step["line"] == 5)
     assert [[isinstance(s, str) for s in row] for row in S] == [[z > x for x in range(4)] for z in range(4)]
     assert S[1][0] == "-inf"
+
+
+def test_the_page_has_the_numbers() -> None:
+    """Vectors, lists of them and matrices, −∞ too, in float32."""
+    trace = example(find("4"), "hi").trace()
+    for shown, step in zip(data_of(page(trace))["steps"], trace.steps, strict=True):
+        assert_close(values(shown), step.value.float(), rtol=0, atol=0)
+    assert values(data_of(page(trace))["steps"][4])[1, 0] == -torch.inf
+    trace = example(find("10"), "hi").trace()
+    assert_close(values(data_of(page(trace))["steps"][1]), torch.stack(trace.steps[1].value).float(), rtol=0, atol=0)
+
+
+def test_of_a_large_vocabulary_the_page_shows_the_most_probable_tokens() -> None:
+    theta = DTheta.init(N_V=1009, ell_max=7, L=1, H=1, d_e=5, d_mlp=3, generator=rng(0))
+    vocabulary = [f"v{i}" for i in range(1009)]
+    trace = run(DTransformer, [1007, 3, 5], theta, vocabulary=vocabulary)
+    shown, P = data_of(page(trace))["steps"][-1], trace.result
+    names = shown["axes"][0]
+    assert shown["shape"] == [1009, 3] and shown["part"] == "the 48 most probable tokens" and len(set(names)) == 48
+    assert_close(values(shown), P[[vocabulary.index(name) for name in names]].float(), rtol=0, atol=0)
+    assert names[:12] == [vocabulary[v] for v in P[:, -1].argsort(descending=True)[:12]], "first what may come next"
+    for t in range(3):
+        assert vocabulary[P[:, t].argmax()] in names
+    assert shown["axes"][1] == ["v1007", "v3", "v5"]
+    assert len(as_data(trace)["steps"][-1]["value"]) == 1009, "JSON is for programs, and whole"
+
+
+def test_of_many_features_the_page_shows_the_first() -> None:
+    theta = DTheta.init(N_V=11, ell_max=67, L=1, H=1, d_e=8, d_mlp=3, generator=rng(0))
+    trace = run(DTransformer, [1] * 67, relative(theta, 16, rng(1)), depth=2, MHAttention=RelativeMHAttention)
+    shown = {step["symbol"]: step for step in data_of(page(trace))["steps"]}
+    assert shown["r"]["shape"] == [16, 67, 67] and shown["r"]["value"]["shape"] == [7, 67, 67]
+    assert shown["r"]["part"] == "the first 7 of d_r" and shown["S"]["part"] == ""
+
+
+@pytest.mark.parametrize(("token", "seen"), [(" ", "␣"), (" the", "␣the"), ("a\n\t", "a⏎⇥"), ("\x1b[1m", "\\x1b[1m"), ("é猫", "é猫")])
+def test_every_token_can_be_seen(token: str, seen: str) -> None:
+    assert visible(token) == seen
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,20 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
 
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm
+
+if TYPE_CHECKING:
+    from transalg.tokenization import Tokenizer
+    from transalg.trace.example import Example
+
+TEXT = "My grandma makes"
+FITS = {"lm": (10, 13, 14), "mlm": (9, 12), "seq2seq": (8, 11, 15), "classify": (9,)}  # beside Algorithms 1–7, by a run's task
 
 
 def option(metavar: str) -> object:
@@ -19,14 +26,23 @@ def option(metavar: str) -> object:
 
 @dataclass(frozen=True)
 class Trace:
-    """Run an algorithm and show every line of it: transalg trace 10 --text "hello" --html trace.html."""
+    """Run an algorithm and show every line of it: transalg trace 10 --text "hello" --html trace.html.
+
+    On a trained model: transalg trace 10 --run RUN --prompt "hello" --html trace.html
+    """
 
     which: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NUMBER|NAME", help_behavior_hint="")]
     """A number from 1 to 15, or a name: 10, DTransformer."""
-    text: str = "My grandma makes"
-    """The sequence x, as characters between bos_token and eos_token; its characters are the vocabulary."""
+    text: Annotated[str | None, option("TEXT")] = None
+    """The sequence x, as characters between bos_token and eos_token; its characters are the vocabulary. (default: My grandma makes)
+    With --run, as its tokenizer has it, <mask> being the mask for Algorithm 9, and without eos_token where the model is to go on."""
+    prompt: Annotated[str | None, option("TEXT")] = None
+    """The same as --text; expected with --run, or --text."""
     context: Annotated[str | None, option("TEXT")] = None
     """The sequence z, for Algorithms 3–5, 8, 11 and 15; the text again unless given."""
+    trained: Annotated[Path | None, tyro.conf.arg(name="run", metavar="RUN", help_behavior_hint="")] = None
+    """A folder that `transalg train` made: θ, vocabulary and departures from the paper are those of its best model.
+    lm takes Algorithms 10, 13, 14; mlm 9, 12; seq2seq 8, 11, 15, with --context for z; classify 9; all of them 1–7."""
     tokens: Annotated[str | None, option("IDS")] = None
     """x as token IDs instead of a text, and --context likewise: "12 0 3"."""
     theta: Annotated[Path | None, option("FILE")] = None
@@ -37,8 +53,8 @@ class Trace:
     """Only this pass of a loop over layers, counted from 1."""
     lines: Annotated[str | None, option("LINES")] = None
     """Only these lines of the algorithm: "5", "5-8", "1,5-8"."""
-    depth: int = 0
-    """Descend this far into the algorithms it calls."""
+    depth: Annotated[int | None, option("INT")] = None
+    """Descend this far into the algorithms it calls. (default: 0; with --run and --html down to the attention heads, past the norms)"""
     html: Annotated[Path | None, option("FILE")] = None
     """Write a self-contained page with a heat map for every line to this file."""
     json: bool = False
@@ -52,7 +68,16 @@ class Trace:
         lines = _numbers(self.lines, "--lines", "5-8") if self.lines is not None else None
         tokens = _numbers(self.tokens, "--tokens", "12 0 3") if self.tokens is not None else None
         context_tokens = _numbers(self.context, "--context", "12 0 3") if tokens is not None and self.context is not None else None
-        if self.depth < 0:
+        text = self.prompt if self.text is None else self.text
+        if self.text is not None and self.prompt is not None:
+            raise ValueError("--prompt: the same as --text, expected one of them, got both")
+        if tokens is not None and text is not None:
+            raise ValueError("--tokens: x as token IDs instead of a text, expected one of them, got both")
+        if self.trained is not None and self.theta is not None:
+            raise ValueError("--theta: --run has a θ of its own, expected one of them, got both")
+        if self.trained is not None and self.sizes != Sizes():
+            raise ValueError("--L, --H, --d-e, --d-mlp, --d-f: sizes of a random θ; those of --run are its own")
+        if self.depth is not None and self.depth < 0:
             raise ValueError(f"--depth: expected 0 or more, got {self.depth}")
         for target in (self.html, self.save_theta):
             if target is not None and (target.is_dir() or not target.parent.is_dir()):
@@ -61,26 +86,31 @@ class Trace:
         from transalg.trace.source import find
 
         algorithm = find(self.which)
-        _check_lines(algorithm, lines or [])
 
         from transalg.trace.example import example, save_theta
 
-        of = example(
-            algorithm,
-            self.text,
-            self.context if tokens is None else None,
-            tokens=tokens,
-            context_tokens=context_tokens,
-            theta_file=self.theta,
-            sizes=self.sizes,
-            settings=self.settings,
-            seed=self.seed,
-        )
-        whole = of.trace(self.depth)
+        if self.trained is not None:
+            of = self._on_run(self.trained, algorithm, text, tokens, context_tokens)
+            algorithm = of.algorithm  # the variant that the model computes, maybe
+        else:
+            of = example(
+                algorithm,
+                TEXT if text is None else text,
+                self.context if tokens is None else None,
+                tokens=tokens,
+                context_tokens=context_tokens,
+                theta_file=self.theta,
+                sizes=self.sizes,
+                settings=self.settings,
+                seed=self.seed,
+            )
+        _check_lines(algorithm, lines or [])
+        to_heads = self.depth is None and self.trained is not None and self.html is not None
+        whole = of.trace(None if to_heads else self.depth or 0)
         trace = whole.narrow(layer=self.layer, lines=set(lines) if lines else None)
         ran = {step.passes["l"] for step in whole.steps if "l" in step.passes}
         if self.layer is not None and not ran:
-            raise ValueError(f"--layer: {algorithm.kind} has no loop over layers down to --depth {self.depth}")
+            raise ValueError(f"--layer: {algorithm.kind} has no loop over layers down to --depth {self.depth or 0}")
         if self.layer is not None and not any(step.passes.get("l") == self.layer for step in trace.steps):
             raise ValueError(f"--layer: expected 1 to {max(ran)}, and lines in the loop over layers, got {self.layer}")
         if not trace.steps:
@@ -104,6 +134,72 @@ class Trace:
             from transalg.trace.show import show_trace
 
             show_trace(trace, Console(highlight=False), passes=lines is not None)
+
+    def _on_run(
+        self, folder: Path, algorithm: Algorithm, text: str | None, tokens: list[int] | None, context_tokens: list[int] | None
+    ) -> "Example":
+        """The algorithm's call on a trained model and a text in its vocabulary."""
+        from transalg.evaluation.measure import Trained
+        from transalg.model.bridge import twin
+        from transalg.trace.example import Data, Model, numbered, trained_example
+
+        number, run = numbered(algorithm), Trained.load(folder)
+        hyper, formal, theta = run.model.hyper, twin(run.model.hyper), run.model.theta()
+        _fit(algorithm, run.task, hyper, folder)
+        if number == 15 and text is not None and self.context is not None:
+            raise ValueError("--prompt: Algorithm 15 writes x itself; expected z alone, got --context as well")
+        if number != 15 and tokens is None and text is None:
+            raise ValueError("--prompt: expected a text for the model of --run, got nothing")
+        given = self.context if number != 15 or self.context is not None else text if tokens is None else self.tokens
+        if number in (8, 11, 15) and given is None:
+            raise ValueError("--context: expected z, the text that the model reads, got nothing")
+        if tokens is not None:
+            x, z = tokens, tokens if context_tokens is None else context_tokens
+        else:
+            masks = number == 9 and run.task == "mlm"
+            eos = number in (9, 11, 12, 13) or (number < 8 and run.task != "lm")  # elsewhere x is to go on
+            longest = None if number == 14 else hyper.ell_max  # Algorithm 14 looks at the end of a longer one
+            option = "--prompt" if self.text is None else "--text"
+            x = [] if number == 15 or text is None else _read(run.tokenizer, option, text, eos, masks, longest)
+            option = option if self.context is None else "--context"
+            z = x if given is None else _read(run.tokenizer, option, given, eos or number in (8, 15), False, longest)
+
+        said = ", ".join(name if value is True else f"{name}={value}" for name, value in formal.departures().items())
+        about = f"the best model of {folder}, for {run.task}, " + (
+            f"which departs from the paper by {said}" if said else "as the paper has it"
+        )
+        model = Model(theta, formal.acting(theta), formal, formal.function.__name__, formal.components, about, run.labels)
+        vocabulary = [*map(run.tokenizer.token, range(run.tokenizer.mask_token)), "mask", "bos", "eos"]
+        crossed = self.context is not None
+        return trained_example(algorithm, model, Data(vocabulary, x, z, x), crossed=crossed, settings=self.settings, seed=self.seed)
+
+
+def _fit(algorithm: Algorithm, task: str, hyper: Any, folder: Path) -> None:
+    """Refuse an algorithm that is not what a model of this task does, or is about a part that the model has not."""
+    number, relative = algorithm.number or 0, hyper.positions == "relative"
+    if number > 7 and number not in FITS[task]:
+        others = ", ".join(map(str, ("1–6" if task == "classify" else "1–7", *FITS[task])))
+        raise ValueError(f"{folder}: {algorithm.kind} does not fit a model for {task}; Algorithms {others} do")
+    absent = {
+        2: "W_p, for its positions are relative" if relative else None,
+        3: "heads without relative positions; Algorithms 4 and 5 show them" if relative else None,
+        7: "W_u" if task == "classify" else "W_u without an output bias" if getattr(hyper, "output_bias", False) else None,
+    }
+    if absent.get(number):
+        raise ValueError(f"{folder}: {algorithm.kind} does not fit this model for {task}: it has no {absent[number]}")
+
+
+def _read(tokenizer: "Tokenizer", option: str, text: str, eos: bool, masks: bool, longest: int | None) -> list[int]:
+    """A text in a run's vocabulary, <mask> in it being the mask if masks."""
+    from transalg.trace.export import visible
+
+    unknown = tokenizer.unknown(text.replace("<mask>", "") if masks else text) if tokenizer.kind == "char" else []
+    if unknown:
+        raise ValueError(f"{option}: the vocabulary of --run does not have {' '.join(map(visible, unknown[:9]))}")
+    ids = tokenizer.encode(text, special=masks)[: None if eos else -1]
+    if longest is not None and len(ids) > longest:
+        raise ValueError(f"{option}: expected at most ell_max = {longest} tokens with {'bos and eos' if eos else 'bos'}, got {len(ids)}")
+    return ids
 
 
 def _write(path: Path, text: str) -> None:

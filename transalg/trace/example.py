@@ -1,4 +1,4 @@
-"""A small example for every algorithm: a text, its characters as the vocabulary (§4), and a random or given θ."""
+"""A small example for every algorithm: a text, its characters as the vocabulary (§4), and a random or given θ; or a trained model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,15 +10,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from transalg import formal
+from transalg.formal.domains import Scope, parameters
+from transalg.formal.domains import tokens as token_ids
 from transalg.formal.notation import bidirectional, columns, unidirectional
 from transalg.formal.theta import DTheta, EDTheta, ETheta, TransformerTheta
 from transalg.formal.tree import Theta
+from transalg.formal.variants import RelativeAttention, RelativeMHAttention
 from transalg.trace.export import visible
 from transalg.trace.record import Axes, Trace, run
 from transalg.trace.setting import Settings, Sizes
-from transalg.trace.source import Algorithm
+from transalg.trace.source import Algorithm, find
 
 KINDS: dict[int, type[TransformerTheta]] = {8: EDTheta, 9: ETheta, 11: EDTheta, 12: ETheta, 15: EDTheta}
+TRANSFORMERS = {11: "EDTransformer", 12: "ETransformer", 13: "DTransformer", 14: "DTransformer", 15: "EDTransformer"}  # by keyword
 LARGEST = 9999  # a vocabulary beyond it is no small example
 
 
@@ -36,9 +40,27 @@ class Data:
 
 
 @dataclass(frozen=True)
+class Model:
+    """A trained model: its θ and the formal algorithm that it computes."""
+
+    theta: TransformerTheta
+    acting: Any  # θ with what the departures from the paper make of it, W_u = W_eᵀ say
+    transformer: Callable[..., Any]  # from sequences and θ, departures and all
+    function: str  # the formal function which that calls
+    components: dict[str, Any]  # by keyword: layer_norm, MHAttention, eps, …
+    about: str  # which one it is
+    classes: Sequence[str] = ()
+
+    @property
+    def relative(self) -> bool:
+        return self.components.get("MHAttention") is RelativeMHAttention
+
+
+@dataclass(frozen=True)
 class Example:
     """A call of a formal algorithm, ready to be traced."""
 
+    algorithm: Algorithm
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -47,7 +69,7 @@ class Example:
     axes: Axes = field(default_factory=dict)
     vocabulary: Sequence[str] = ()
 
-    def trace(self, depth: int = 0) -> Trace:
+    def trace(self, depth: int | None = 0) -> Trace:
         trace = run(self.function, *self.args, depth=depth, axes=self.axes, vocabulary=self.vocabulary, **self.kwargs)
         trace.given = self.given
         return trace
@@ -66,9 +88,7 @@ def example(
     seed: int = 0,
 ) -> Example:
     """The algorithm's call on x, the text or tokens, and z, the context (x again unless given)."""
-    number = algorithm.number
-    if number is None:
-        raise ValueError(f"{algorithm.name} is no algorithm of the paper: expected a number from 1 to 15 or its name")
+    number = numbered(algorithm)
     kind = KINDS.get(number, DTheta)
     theta = load_theta(theta_file, kind) if theta_file else None
     room = theta.N_V - 3 if theta else None
@@ -78,7 +98,43 @@ def example(
         longest = max(len(data.x), len(data.z), 1) + (settings.ell_gen if number in (14, 15) else 0)
         theta = random_theta(kind, len(data.vocabulary), longest, sizes, generator)
     args, kwargs, given, axes = _call(number, data, theta, settings, generator, crossed=context is not None or context_tokens is not None)
-    return Example(getattr(formal, algorithm.name), args, kwargs, theta, given, axes, data.vocabulary)
+    return Example(algorithm, getattr(formal, algorithm.name), args, kwargs, theta, given, axes, data.vocabulary)
+
+
+def trained_example(
+    algorithm: Algorithm,
+    model: Model,
+    data: Data,
+    *,
+    crossed: bool = False,
+    settings: Settings = Settings(),  # noqa: B008  frozen
+    seed: int = 0,
+) -> Example:
+    """The algorithm's call on a trained model's θ, with the components that the model has in the place of the paper's."""
+    number = numbered(algorithm)
+    function: Callable[..., Any] = getattr(formal, algorithm.name)
+    more: dict[str, Any] = {}
+    if number in (4, 5) and model.relative:
+        function = RelativeAttention if number == 4 else RelativeMHAttention
+    elif number == 6:
+        function, more = model.components["layer_norm"], {"eps": model.components["eps"]}
+    elif number in (8, 9, 10):
+        function = model.transformer
+    elif number in TRANSFORMERS:
+        more = {TRANSFORMERS[number]: model.transformer}
+    theta = model.theta if number >= 8 else model.acting
+    generator = torch.Generator().manual_seed(seed)
+    args, kwargs, given, axes = _call(number, data, theta, settings, generator, crossed)
+    name = model.function if number in (8, 9, 10) else function.__name__
+    axes = axes | ({"N_C": model.classes} if model.classes else {})
+    return Example(find(name), function, args, kwargs | more, model.theta, given | {"θ": model.about}, axes, data.vocabulary)
+
+
+def numbered(algorithm: Algorithm) -> int:
+    """The number of an algorithm of the paper."""
+    if algorithm.number is None:
+        raise ValueError(f"{algorithm.name} is no algorithm of the paper: expected a number from 1 to 15 or its name")
+    return algorithm.number
 
 
 def read_text(text: str, context: str | None, room: int | None, theta_file: Path | None = None) -> Data:
@@ -151,15 +207,19 @@ def _call(number: int, data: Data, theta: Any, settings: Settings, generator: to
                 {},
             ),
         }[number]
-    for ids in (x, z):  # refuses what Algorithm 10 would: an unknown token, an empty or overlong sequence
-        formal.DTransformer(torch.tensor(ids, dtype=torch.long), theta)
+    scope = Scope({"theta": theta})  # refuse what Algorithm 10 would: an unknown token, an empty or overlong sequence
+    parameters(type(theta))("theta", theta, scope)
+    for ids in (x, z):
+        token_ids("x", ids, scope)
     X, Z = (columns(theta.W_e[:, v] + theta.W_p[:, t] for t, v in enumerate(ids)) for ids in (x, z))
 
     def spelt(ids: Sequence[int]) -> str:
         return " ".join(map(visible, data.written(ids)))
 
-    layer, last = theta.layers[0], f"the embedding of the last token, {spelt(x[-1:])}"
-    Mask, said = (bidirectional(len(z), len(x)), " ≡ 1") if crossed else (unidirectional(len(x)), "[t_z,t_x] = ⟦t_z ≤ t_x⟧")
+    layer, last = (theta.enc if isinstance(theta, EDTheta) else theta.layers)[0], f"the embedding of the last token, {spelt(x[-1:])}"
+    W = theta.dec[0].W_ed if crossed and isinstance(theta, EDTheta) else layer.W
+    causal = isinstance(theta, DTheta) and not crossed
+    Mask, said = (unidirectional(len(x)), "[t_z,t_x] = ⟦t_z ≤ t_x⟧") if causal else (bidirectional(len(z), len(x)), " ≡ 1")
     attention = {
         "X": f"the embeddings of {spelt(x)}",
         "Z": f"those of {spelt(z)}",
@@ -171,15 +231,15 @@ def _call(number: int, data: Data, theta: Any, settings: Settings, generator: to
         1: ((x[first], theta.W_e), {}, {"v": [x[first]]}, along),
         2: ((len(x) - 1, theta.W_p), {}, {"ℓ": f"{len(x)}, the position of the last token"}, along),
         3: (
-            (X[:, -1], Z, layer.W.W_qkv[0]),
+            (X[:, -1], Z, W.W_qkv[0]),
             {},
             {"e": last, "E": attention["Z"].replace("those", "the embeddings")},
             along,
         ),
-        4: ((X, Z, layer.W.W_qkv[0], Mask), {}, attention, along),
-        5: ((X, Z, layer.W, Mask), {}, attention, along),
+        4: ((X, Z, W.W_qkv[0], Mask), {}, attention, along),
+        5: ((X, Z, W, Mask), {}, attention, along),
         6: ((X[:, -1], layer.gamma1, layer.beta1), {}, {"e": last}, along),
-        7: ((X[:, -1], theta.W_u), {}, {"e": last}, along),
+        7: ((X[:, -1], getattr(theta, "W_u", None)), {}, {"e": last}, along),
     }[number]
 
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,11 +13,24 @@ from transalg.formal.tree import Theta
 from transalg.trace.record import Step, Trace
 
 
-def as_data(trace: Trace, digits: int = 17) -> dict[str, Any]:
+def plain(value: Any, digits: int = 17) -> Any:
     """Numbers, strings, lists and dictionaries only, numbers to so many digits; 17 are all that float64 has.
 
     −∞ and NaN, which JSON does not know, are the strings "-inf", "inf" and "nan". Indices count from 0, as in Python.
     """
+    if isinstance(value, Theta):
+        return summary(value)
+    if isinstance(value, Tensor):
+        return plain(value.tolist(), digits)
+    if isinstance(value, list):
+        return [plain(element, digits) for element in value]
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else str(value)
+    return value
+
+
+def as_data(trace: Trace, write: Callable[[Any], Any] = plain) -> dict[str, Any]:
+    """All of a trace, its values as `write` has them."""
     return {
         "algorithm": {
             "number": trace.algorithm.number,
@@ -28,11 +41,11 @@ def as_data(trace: Trace, digits: int = 17) -> dict[str, Any]:
         "sizes": trace.sizes,
         "given": trace.given,
         "vocabulary": list(trace.vocabulary),
-        "steps": [_step(step, digits) for step in trace.steps],
+        "steps": [_step(step, write) for step in trace.steps],
     }
 
 
-def _step(step: Step, digits: int) -> dict[str, Any]:
+def _step(step: Step, write: Callable[[Any], Any]) -> dict[str, Any]:
     return {
         "algorithm": step.algorithm.name,
         "number": step.algorithm.number,
@@ -48,8 +61,8 @@ def _step(step: Step, digits: int) -> dict[str, Any]:
         "shape": None if step.shape is None else list(step.shape),
         "axes": [list(step.axes[dim]) if dim in step.axes else None for dim in step.dims or ()],
         "along": list(_along(step)),  # of many vectors, what each belongs to
-        "value": _value(step.value, digits),
-        "inner": None if step.inner is None else _step(step.inner, digits),
+        "value": write(step.value),
+        "inner": None if step.inner is None else _step(step.inner, write),
     }
 
 
@@ -58,21 +71,19 @@ def _along(step: Step) -> Sequence[str]:
     return step.axes.get(many["symbol"] or "T", ()) if many and isinstance(step.value, list) else ()
 
 
-def _value(value: Any, digits: int) -> Any:
-    if isinstance(value, Theta):
-        return summary(value)
-    if isinstance(value, Tensor):
-        return _value(value.tolist(), digits)
-    if isinstance(value, list):
-        return [_value(element, digits) for element in value]
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}") if math.isfinite(value) else str(value)
-    return value
+BLANKS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 
 def visible(token: str) -> str:
-    """A token so that it can be seen: blanks as signs."""
-    return {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(token, token)
+    """A token so that it can be seen: blanks as signs, what cannot be printed as Python escapes it."""
+    signs = (BLANKS.get(sign, sign) for sign in token)
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in signs)
+
+
+def distribution(step: Step) -> bool:
+    """Whether the columns of a value are probabilities of what stands along its rows: P, p, α, attention weights."""
+    named = bool(step.dims) and step.dims[0] in step.axes  # type: ignore[index]
+    return named and isinstance(step.value, Tensor) and bool(re.match(r"P|p|α|softmax", step.symbol))
 
 
 def summary(theta: Theta) -> dict[str, float]:

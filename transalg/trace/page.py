@@ -3,19 +3,30 @@
 import html
 import json
 import re
+from base64 import b64encode
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
-from transalg.trace.export import as_data
-from transalg.trace.record import Trace
+import torch
+from torch import Tensor
+
+from transalg.trace.export import as_data, distribution, plain
+from transalg.trace.record import Step, Trace
 from transalg.trace.source import Algorithm
+
+TOKENS = 48  # rows of a heat map whose names can still be read
+NUMBERS = 2**15  # of a value whose rows are features
 
 MARK = re.compile(r"(?<![A-Za-z])(?P<base>argmax|[^\W\d_]\u0303?\u0302?|Σ|[)}])(?P<marks>(?:[_^](?:\{(?:[^{}]|\{[^{}]*\})*\}|e/d|\w+))+)")
 
 
 def page(trace: Trace) -> str:
     """The whole HTML document."""
-    data = as_data(trace, digits=5)  # more would not be seen
+    parts = [_part(step) for step in trace.steps]
+    data = as_data(replace(trace, steps=[step for step, _ in parts]), packed)
+    for shown, step, (_, said) in zip(data["steps"], trace.steps, parts, strict=True):
+        shown |= {"shape": None if step.shape is None else list(step.shape), "part": said}
     data["given"] = {typeset(symbol): typeset(value) if isinstance(value, str) else value for symbol, value in trace.given.items()}
     for shown in data["steps"]:
         _typeset_step(shown)
@@ -28,6 +39,33 @@ def page(trace: Trace) -> str:
     return template.replace("{{title}}", title).replace(
         "{{data}}", json.dumps(data, ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
     )
+
+
+def _part(step: Step) -> tuple[Step, str]:
+    """What is shown of a value that has too many rows, and a word on it: the most probable tokens, or the first features."""
+    value = step.value
+    if not isinstance(value, Tensor) or not step.dims or value.ndim != len(step.dims):
+        return step, ""
+    rows = step.dims[0]
+    if rows == "N_V" and distribution(step) and len(value) > TOKENS:
+        best = (value if value.ndim == 1 else value.amax(dim=1)).argsort(descending=True).tolist()
+        last = value.reshape(len(value), -1)[:, -1].argsort(descending=True)[: TOKENS // 4].tolist()
+        keep = list(dict.fromkeys([*last, *best]))[:TOKENS]  # what follows the last token comes first
+        names = [step.axes[rows][v] for v in keep]
+        return replace(step, value=value[keep], axes=step.axes | {rows: names}), f"the {TOKENS} most probable tokens"
+    most = NUMBERS // max(1, value[0].numel()) if value.ndim == 2 else min(8, NUMBERS // max(1, value[0].numel()))
+    if value.ndim > 1 and rows not in step.axes and len(value) > max(1, most):
+        return replace(step, value=value[: max(1, most)]), f"the first {max(1, most)} of {rows}"
+    return step, ""
+
+
+def packed(value: Any) -> Any:
+    """Vectors and matrices as float32 in base64, which is shorter than digits; else as JSON has it."""
+    whole = torch.stack(value) if isinstance(value, list) and value and isinstance(value[0], Tensor) else value
+    if isinstance(whole, Tensor) and whole.is_floating_point() and whole.ndim:
+        numbers = whole.to(torch.float32).contiguous().numpy().astype("<f4")
+        return {"shape": list(whole.shape), "float32": b64encode(numbers.tobytes()).decode()}
+    return plain(value, digits=5)  # more would not be seen
 
 
 def _typeset_step(step: dict[str, Any]) -> None:

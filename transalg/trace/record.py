@@ -67,13 +67,14 @@ class Trace:
 def run(
     function: Callable[..., Any],
     *args: Any,
-    depth: int = 0,
+    depth: int | None = 0,
     axes: Axes | None = None,
     vocabulary: Sequence[str] = (),
     **kwargs: Any,
 ) -> Trace:
     """Call a formal algorithm and record its lines and, down to `depth`, those of the algorithms it calls.
 
+    With None, all that lead to the attention heads: every one but the norms, of which there is a call for every token.
     `axes` says what stands along the dimensions of the inputs, `vocabulary` how tokens are written.
     """
     recorder = Recorder(depth, axes or {}, vocabulary)
@@ -105,7 +106,7 @@ class Call:
 
 
 class Recorder:
-    def __init__(self, depth: int, axes: Axes, vocabulary: Sequence[str]) -> None:
+    def __init__(self, depth: int | None, axes: Axes, vocabulary: Sequence[str]) -> None:
         self.depth, self.axes, self.vocabulary = depth, axes, vocabulary
         self.steps: list[Step] = []
         self.calls: list[Call] = []
@@ -114,7 +115,7 @@ class Recorder:
     def enter(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
         """The global trace function: follow a frame only if it runs an algorithm."""
         algorithm = _bodies().get(frame.f_code)
-        if algorithm is None or len(self.calls) > self.depth:
+        if algorithm is None or not self._wanted(algorithm):
             return None
         self.count += 1
         within = {}
@@ -124,6 +125,11 @@ class Recorder:
             within = {many[1]: caller.made} if many else {}
         self.calls.append(Call(algorithm, self.count, self._axes(frame), within=within))
         return self.follow
+
+    def _wanted(self, algorithm: Algorithm) -> bool:
+        if self.depth is None:
+            return not self.calls or not algorithm.kind.endswith("Algorithm 6")
+        return len(self.calls) <= self.depth
 
     def follow(self, frame: FrameType, event: str, value: Any) -> Callable[..., Any]:
         """The local trace function: a line event says that the statement before it is done."""
@@ -208,12 +214,12 @@ class Recorder:
         if not self.calls:
             return axes | self.axes
         caller = self.calls[-1]
-        if "Mask" in names and caller.pending is not None:
-            # MHAttention(X, Z | …) in the caller's tag: its X and Z are the callee's, a Z left out is X.
-            called = re.search(r"Attention\((?P<X>[^,|]+?)(?:, (?P<Z>[^|]+?))? \|", caller.pending.line.math)
+        if ("Mask" in names or "theta_l" in names) and caller.pending is not None:
+            # MHAttention(X, Z | …) or block(X | …) in the caller's tag: its X and Z are the callee's, a Z left out is X.
+            called = re.search(r"(?:Attention|block|_norm|_decoder)\((?P<X>[^,|]+?)(?:, (?P<Z>[^|]+?))? \|", caller.pending.line.math)
             dims = {"X": ("d_x", "ℓ_x"), "Z": ("d_z", "ℓ_z")} | dict(caller.shapes.values())
             if called:
-                for symbol, sequence in (("ℓ_x", called["X"]), ("ℓ_z", called["Z"] or called["X"])):
+                for symbol, sequence in (("ℓ", called["X"]), ("ℓ_x", called["X"]), ("ℓ_z", called["Z"] or called["X"])):
                     if (along := dims[sequence][-1]) in caller.axes:
                         axes[symbol] = caller.axes[along]
         return axes

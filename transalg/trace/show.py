@@ -8,7 +8,7 @@ from rich.text import Text
 from torch import Tensor
 
 from transalg.formal.tree import Theta
-from transalg.trace.export import summary, visible
+from transalg.trace.export import distribution, summary, visible
 from transalg.trace.listing import heading
 from transalg.trace.record import Step, Trace
 
@@ -68,6 +68,8 @@ def _show_step(step: Step, trace: Trace, console: Console, passes: bool) -> None
             if one is not None:
                 indent = margin + 6 + inside
                 _print(_result(one, trace, console.width - indent), console, indent=indent, hanging=2)
+                for row in _likeliest(one, console.width - indent - 2):
+                    _print(row, console, indent=indent + 2)
 
 
 def _print(text: Text, console: Console, *, indent: int = 0, hanging: int = 0) -> None:
@@ -104,6 +106,25 @@ def _result(step: Step, trace: Trace, width: int) -> Text:
         if len(space) + len(values) <= width:
             break
     return space.append(values, "dim" if step.dims else "")
+
+
+def _likeliest(step: Step, width: int, most: int = 5) -> list[Text]:
+    """t → ␣ 0.31, e 0.2, …: the most probable rows of the last column of P, of attention weights; of every mask, if there are any."""
+    if not distribution(step) or not step.dims:
+        return []
+    rows, value = step.axes[step.dims[0]], step.value
+    columns = step.axes.get(step.dims[-1], ()) if value.ndim == 2 else ("",)
+    if len(rows) != len(value) or len(columns) != value[0].numel():
+        return []
+    found = []
+    for t in [t for t, token in enumerate(columns) if token == "mask"][:most] or [len(columns) - 1]:
+        p, index = (value[:, t] if value.ndim == 2 else value).topk(min(most, len(value)))
+        said = [f"{visible(rows[i])} {_number(number)}" for i, number in zip(index.tolist(), p.tolist(), strict=True)]
+        head = f"{visible(columns[t])} → ".lstrip()
+        while len(said) > 1 and cell_len(head + ", ".join(said)) > width - 3:
+            said.pop()
+        found.append(Text.assemble((head, "green"), ", ".join(said) + (", …" if len(said) < len(value) else "")))
+    return found
 
 
 def shortened(value: Any, rows: int = 2, columns: int = 3) -> str:
