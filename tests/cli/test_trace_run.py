@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from tests.trace.test_page import data_of, values
 from tests.training.runs import files, options
 from transalg.cli import main
-from transalg.evaluation.measure import Trained
+from transalg.inference.run import Run
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "lm": ("lm", {"L": 2}),
@@ -52,7 +52,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def engine(run: Path, *sequences: list[int]) -> torch.Tensor:
     """P of the run's model on these tokens, in float64: N_V × ℓ, or N_C."""
     with torch.no_grad():
-        found = Trained.load(run).model.double()(*(torch.tensor([ids]) for ids in sequences))[0]
+        found = Run.load(run).model.double()(*(torch.tensor([ids]) for ids in sequences))[0]
     P = torch.softmax(found, dim=-1)
     return P if P.ndim == 1 else P.T
 
@@ -148,7 +148,7 @@ def test_training_starts_from_the_run(name: str, number: int, symbols: list[str]
 
 @pytest.mark.parametrize("name", RUNS)
 def test_components_run_on_the_runs_parameters(name: str, runs: Path, transalg: Any) -> None:
-    run = Trained.load(runs / name)
+    run = Run.load(runs / name)
     theta, hyper = run.model.theta(), run.model.hyper
     typed = ["--run", runs / name, "--prompt", "cat"]
     data = traced(transalg, 1, *typed)

@@ -139,11 +139,11 @@ class Trace:
         self, folder: Path, algorithm: Algorithm, text: str | None, tokens: list[int] | None, context_tokens: list[int] | None
     ) -> "Example":
         """The algorithm's call on a trained model and a text in its vocabulary."""
-        from transalg.evaluation.measure import Trained
+        import transalg
         from transalg.model.bridge import twin
         from transalg.trace.example import Data, Model, numbered, trained_example
 
-        number, run = numbered(algorithm), Trained.load(folder)
+        number, run = numbered(algorithm), transalg.load(folder)
         hyper, formal, theta = run.model.hyper, twin(run.model.hyper), run.model.theta()
         _fit(algorithm, run.task, hyper, folder)
         if number == 15 and text is not None and self.context is not None:
