@@ -22,8 +22,9 @@ PAIRS = EDHyper(N_V=101, ell_max=16, L_enc=1, L_dec=2, H=4, d_e=64, d_mlp=256)
 @pytest.mark.parametrize("rows", [1, None])
 def test_a_packed_model_is_the_formal_algorithm(case, rows: int | None) -> None:
     model = randomised(KINDS[type(case.hyper)](case.hyper), rng(2)).eval()
-    packed = pack(model, rows)
+    packed = pack(model, rows, least=0)
     assert packed is not model and packed.stand_ins() and pack(packed) is packed
+    assert not pack(model, rows).stand_ins(), "small matrices stay as they are"
     assert all(torch.equal(one, other) for one, other in zip(packed.theta().named().values(), model.theta().named().values(), strict=True))
     batch = draw(case.hyper, rng(3))
     with torch.no_grad():
@@ -98,7 +99,7 @@ def test_memory_and_what_is_shared() -> None:
     assert held < 0.36 * sum(part.nbytes for part in model.parameters()), "the table of embeddings is there twice"
     assert small.gamma.data_ptr() == model.gamma.data_ptr() and isinstance(model.layers[0].W.W_qkv, torch.nn.Parameter)
     assert {name for name, _ in model.named_parameters()} == {name for name, _ in DTransformer(GPT).named_parameters()}
-    assert isinstance(pack(model).layers[0].W.W_qkv, Packed)
+    assert isinstance(pack(model, least=0).layers[0].W.W_qkv, Packed)
 
 
 def test_bad_input() -> None:

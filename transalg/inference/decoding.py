@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 import torch
@@ -37,9 +38,10 @@ class Decoding:
         generators: Sequence[torch.Generator],
         ell_gen: int,
         size: int = 1,
+        scored: bool = True,
     ) -> None:
-        """`size` rows after one another have one z, whose keys and values the caches hold once."""
-        self.size = size
+        """`size` rows after one another have one z, whose keys and values the caches hold once. Without `scored`, log P̂ is not computed."""
+        self.size, self.scored = size, scored
         self.models, self.caches, self.chosen, self.generators, self.ell_gen = models, caches, chosen, generators, ell_gen
         self.rows = [list(row) for row in rows]
         self.found = [Continuation() for _ in rows]
@@ -52,9 +54,8 @@ class Decoding:
         logits = self._logits(self.going)
         context = [self.rows[row] for row in self.going]
         tokens = draw(logits, self.chosen, context, [self.generators[row] for row in self.going])
-        log_P = logits.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0] - torch.logsumexp(logits, dim=1)
         came = []
-        for row, token, log_p in zip(self.going, tokens, log_P.tolist(), strict=True):
+        for row, token, log_p in zip(self.going, tokens, self._log_p(logits, tokens), strict=True):
             found = self.found[row]
             if token == self.models[0].hyper.eos_token:
                 found.ended, found.log_p_eos = True, log_p
@@ -65,6 +66,14 @@ class Decoding:
             came.append((row, token))
         self.going = [row for row, _ in came if len(self.found[row].ids) < self.ell_gen]
         return came
+
+    def _log_p(self, logits: Tensor, tokens: list[int]) -> list[float]:
+        """log P̂ of a token for each row; NaN if nobody asked for it."""
+        if not self.scored:
+            return [nan] * len(tokens)
+        of_tokens = logits.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0]
+        found: list[float] = (of_tokens - torch.logsumexp(logits, dim=1)).tolist()
+        return found
 
     def end(self, row: int) -> None:
         """This row is done."""
@@ -174,7 +183,7 @@ def generate(
     tokens the last ℓ_max count, and each further token costs a whole pass. Several models are an ensemble.
     """
     chosen = samplers(tau, top_k, top_p, repetition_penalty)
-    return [found[0].ids for found in continuations(model, prompts, chosen, ell_gen=ell_gen, generator=generator)]
+    return [found[0].ids for found in continuations(model, prompts, chosen, ell_gen=ell_gen, generator=generator, scored=False)]
 
 
 def continuations(
@@ -185,12 +194,13 @@ def continuations(
     ell_gen: int,
     samples: int = 1,
     generator: torch.Generator | None = None,
+    scored: bool = True,
 ) -> list[list[Continuation]]:
-    """So many samples of what follows each prompt, drawn by these samplers."""
+    """So many samples of what follows each prompt, drawn by these samplers, and their log P̂ if `scored`."""
     generator, twins = own_numbers(generator, samples)
     results: list[list[Continuation]] = [[] for _ in prompts]
     for index in by_length(prompts, max(1, ROWS // samples)):
-        decoding = begin(model, [prompts[i] for i in index], chosen, ell_gen=ell_gen, generators=twins)
+        decoding = begin(model, [prompts[i] for i in index], chosen, ell_gen=ell_gen, generators=twins, scored=scored)
         found = decoding.finish()
         for k, i in enumerate(index):
             results[i] = found[k * samples : (k + 1) * samples]
@@ -207,6 +217,7 @@ def begin(
     *,
     ell_gen: int,
     generators: Sequence[torch.Generator],
+    scored: bool = True,
 ) -> Decoding:
     """All prompts at once, as many samples of each as there are generators, whose twins they draw with."""
     models = as_models(model, DTransformer)
@@ -223,4 +234,4 @@ def begin(
                 each.decode(ids, cache, lengths, last=True)
             cache.repeat(samples)
     twins = [_twin(one) for _ in rows for one in generators]
-    return Decoding(models, [row for row in rows for _ in range(samples)], caches, chosen, twins, ell_gen)
+    return Decoding(models, [row for row in rows for _ in range(samples)], caches, chosen, twins, ell_gen, scored=scored)

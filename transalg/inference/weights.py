@@ -6,6 +6,7 @@ Decoding a token reads every weight once and computes little with it, so its tim
 import copy
 import warnings
 from collections.abc import Callable
+from math import inf
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -17,6 +18,11 @@ from transalg.model.parameters import Part, StandIn
 
 Model = TypeVar("Model", bound=Part)
 MATRICES = ("W_e", "W_u", "W_f", "W_qkv", "W_q", "W_kv", "W_o", "W_mlp1", "W_mlp2", "W_mlp3", "W_mlp4")  # those that `Part.linear` has
+TINY = 1e-30  # what a row of zeros is divided by
+# the operators themselves: what torch.ops puts around them takes longer than a small product
+FBGEMM = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
+ONEDNN = torch.ops.mkldnn._linear_pointwise.default._op
+LEAST = 2**20  # numbers in a matrix: oneDNN takes some 20 µs to begin with, in which a CPU reads as many from memory
 LARGEST = 63  # a product of 8 by 8 bits adds pairs in 16 on CPUs without VNNI: 2 · 255 · 63 is what they hold
 
 
@@ -53,10 +59,12 @@ class Int8(StandIn):
         return self.s.nbytes + self.shape[0] * self.shape[1] * ((self.n is not None) + (self.packed is not None))
 
     def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
-        r = X.abs().amax(dim=1, keepdim=True)
-        r = torch.where(r == 0, 1, r)
+        if self.packed is not None and len(X) == 1:
+            Y = FBGEMM(X, max(float(torch.linalg.vector_norm(X, inf)), TINY) / 127, 128, self.packed)
+            return Y if b is None else Y + b
+        r = torch.linalg.vector_norm(X, inf, dim=1, keepdim=True).clamp_(min=TINY)
         if self.packed is not None:
-            Y = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(X / r, 1 / 127, 128, self.packed)
+            Y = FBGEMM(X / r, 1 / 127, 128, self.packed)
         else:
             Y = F.linear((X / r * 127).round() / 127, self.numbers().to(X.dtype)) * self.s
         return torch.addcmul(b, Y, r) if b is not None else Y * r
@@ -90,20 +98,19 @@ def _packed(n: Tensor, s: Tensor) -> Any:
 
 
 class Packed(StandIn):
-    """W in float32, in the order in which oneDNN's kernels read it when they multiply so many rows."""
+    """W in float32, in the order in which oneDNN's kernels read it when they multiply so many rows, or several."""
 
     table: Tensor | None
+    device = torch.device("cpu")
+    dtype = torch.float32
 
-    def __init__(self, W: Tensor, *, rows: int | None, table: bool = False) -> None:
+    def __init__(self, W: Tensor, *, rows: int | None = None, table: bool = False) -> None:
         super().__init__()
         self.packed = torch.ops.mkldnn._reorder_linear_weight(W, rows)
         self.register_buffer("table", W if table else None, persistent=False)
 
-    device = torch.device("cpu")
-    dtype = torch.float32
-
     def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
-        Y: Tensor = torch.ops.mkldnn._linear_pointwise(X, self.packed, b, "none", [], "")
+        Y: Tensor = ONEDNN(X, self.packed, b, "none", [], "")
         return Y
 
     def rows(self, ids: Tensor) -> Tensor:
@@ -114,6 +121,36 @@ class Packed(StandIn):
         return W
 
 
+class Shared(StandIn):
+    """W as it is, its rows dealt out to the threads when it multiplies one row: a matrix by a vector is one thread's work otherwise."""
+
+    W: Tensor
+
+    def __init__(self, W: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("W", W, persistent=False)
+        self.threads = torch.get_num_threads()
+        self.even = len(W) // self.threads * self.threads
+        self.parts = W[: self.even].view(self.threads, -1, W.shape[1]).mT
+        self.device, self.dtype = W.device, W.dtype
+
+    def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
+        if len(X) > 1:
+            return F.linear(X, self.W, b)
+        Y = X.new_empty(1, len(self.W))
+        each = Y[:, : self.even].view(self.threads, 1, -1)
+        torch.bmm(X.expand(self.threads, 1, -1), self.parts, out=each)
+        if self.even < len(self.W):
+            torch.mm(X, self.W[self.even :].T, out=Y[:, self.even :])
+        return Y if b is None else Y.add_(b)
+
+    def rows(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self.W)
+
+    def matrix(self) -> Tensor:
+        return self.W
+
+
 def quantize(model: Model, to: Literal["int8"] = "int8") -> Model:
     """A copy of the model whose matrices have 8 bits a number: a quarter of the memory, and of the time to read it."""
     if to != "int8":
@@ -121,11 +158,19 @@ def quantize(model: Model, to: Literal["int8"] = "int8") -> Model:
     return _with(model, Int8)
 
 
-def pack(model: Model, rows: int | None = None) -> Model:
-    """A copy of the model, which computes the same, for decoding so many rows at a time; where there are no such kernels, the model itself."""
+def pack(model: Model, rows: int | None = None, *, least: int = LEAST) -> Model:
+    """A copy of the model, which computes the same, for decoding so many rows at a time; where there are no such kernels, the model itself.
+
+    Matrices with fewer numbers than `least` stay as they are.
+    """
     if model.stand_ins() or not _can_pack(model):
         return model
-    return _with(model, lambda W, table: Packed(W, rows=rows, table=table))
+    return _with(model, _for_one_row if rows == 1 else Packed, least)
+
+
+def _for_one_row(W: Tensor, *, table: bool) -> StandIn:
+    """oneDNN is faster where there are many rows in W and each is short."""
+    return Packed(W, rows=1, table=table) if len(W) >= 4 * W.shape[1] else Shared(W)
 
 
 def _can_pack(model: Part) -> bool:
@@ -135,15 +180,15 @@ def _can_pack(model: Part) -> bool:
 
 
 @torch.no_grad()
-def _with(model: Model, make: Callable[..., StandIn]) -> Model:
+def _with(model: Model, make: Callable[..., StandIn], least: int = 0) -> Model:
     """A copy with another form of its matrices; what has no other form is shared."""
     hyper: Any = model.hyper
     twin = copy.deepcopy(model, memo={id(part): part for part in (*model.parameters(), *model.buffers())})
     for part in [module for module in twin.modules() if isinstance(module, Part)]:
         for name in [name for name in MATRICES if name in part._parameters]:
             W = part._parameters[name]
-            if W is None or (name == "W_e" and not hyper.tied):
-                continue  # only looked up, never multiplied by
+            if W is None or W.numel() < least or (name == "W_e" and not hyper.tied):  # an embedding alone is never multiplied by
+                continue
             del part._parameters[name]
             part.register_module(name, make(W.detach().contiguous(), table=name == "W_e"))
     return twin

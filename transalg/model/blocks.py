@@ -22,8 +22,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"ReLU": F.relu, "GELU": F.
 def norm(X: Tensor, gamma: Tensor, beta: Tensor | None, eps: float) -> Tensor:
     """Algorithm 6, or RMSnorm where there is no β, for every row of X."""
     if beta is None:
-        return F.rms_norm(X, gamma.shape, gamma, eps)
-    return F.layer_norm(X, gamma.shape, gamma, beta, eps)
+        return torch.rms_norm(X, gamma.shape, gamma, eps)
+    return torch.layer_norm(X, gamma.shape, gamma, beta, eps)
 
 
 class Attention(Part):
@@ -65,13 +65,15 @@ class Attention(Part):
     def decode(self, X: Tensor, cache: Cache, l: int, step: Step) -> Tensor:
         """Self-attention of the new tokens, B·width of them, to those in the cache and to one another."""
         B, width = len(step.before), step.width
-        q, k, v = (
-            each.view(B, width, self.H, -1).transpose(1, 2)
-            for each in self._heads(self.linear(X, "W_qkv", "b_qkv"), (self.d_attn, self.d_attn, self.d_mid))
-        )
+        qkv = self.linear(X, "W_qkv", "b_qkv")
+        if width == 1 and self.d_attn == self.d_mid:  # in the fewest operations: for one token they take longer than what they do
+            q, k, v = qkv.view(B, 3 * self.H, 1, self.d_mid).split(self.H, 1)
+        else:
+            parts = self._heads(qkv, (self.d_attn, self.d_attn, self.d_mid))
+            q, k, v = (each.view(B, width, self.H, -1).transpose(1, 2) for each in parts)
         cache.write(l, step, k, v)
         first = step.first(self.band)
-        k, v = cache.keys[l][:, :, first : step.end], cache.values[l][:, :, first : step.end]
+        k, v = cache.keys[l].narrow(2, first, step.end - first), cache.values[l].narrow(2, first, step.end - first)
         mask = step.mask(self.band, first)
         if self.optional("W_r") is None:
             y = attention.dense(q, k, v, causal=False, mask=mask)
@@ -144,7 +146,7 @@ class Sublayers(Part):
 
     def _behind(self, X: Tensor, sublayer: Tensor, i: int) -> Tensor:
         """The residual stream behind it."""
-        X = X + F.dropout(sublayer, self.dropout, self.training) if self.dropout else X + sublayer
+        X = X + F.dropout(sublayer, self.dropout) if self.dropout and self.training else X + sublayer
         return X if self.norm_first else self._norm(X, i)
 
     def _norm(self, X: Tensor, i: int) -> Tensor:

@@ -94,8 +94,8 @@ class Cache:
     def write(self, l: int, step: Step, k: Tensor, v: Tensor) -> None:
         """Put the new keys and values, B × H × width × d, in their places."""
         if step.new is None:
-            self.keys[l][:, :, step.before[0] : step.end] = k
-            self.values[l][:, :, step.before[0] : step.end] = v
+            self.keys[l].narrow(2, step.before[0], step.width).copy_(k)
+            self.values[l].narrow(2, step.before[0], step.width).copy_(v)
             return
         rows, new = step.new
         positions = step.positions[rows, new]
