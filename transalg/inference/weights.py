@@ -22,7 +22,7 @@ TINY = 1e-30  # what a row of zeros is divided by
 # the operators themselves: what torch.ops puts around them takes longer than a small product
 FBGEMM = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
 ONEDNN = torch.ops.mkldnn._linear_pointwise.default._op
-LEAST = 2**20  # numbers in a matrix: oneDNN takes some 20 µs to begin with, in which a CPU reads as many from memory
+LEAST = 2**18  # numbers in a matrix: oneDNN takes some 20 µs to begin with
 LARGEST = 63  # a product of 8 by 8 bits adds pairs in 16 on CPUs without VNNI: 2 · 255 · 63 is what they hold
 
 
@@ -111,6 +111,11 @@ class Packed(StandIn):
 
     def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
         Y: Tensor = ONEDNN(X, self.packed, b, "none", [], "")
+        return Y
+
+    def fused(self, X: Tensor, b: Tensor | None, activation: str) -> Tensor | None:
+        name, algorithm = {"ReLU": ("relu", ""), "GELU": ("gelu", "none"), "tanh_GELU": ("gelu", "tanh")}[activation]
+        Y: Tensor = ONEDNN(X, self.packed, b, name, [], algorithm)
         return Y
 
     def rows(self, ids: Tensor) -> Tensor:

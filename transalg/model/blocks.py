@@ -11,7 +11,7 @@ from torch import Tensor
 from transalg.hyper import Hyper
 from transalg.model import attention
 from transalg.model.cache import Cache, Step
-from transalg.model.parameters import Part, below
+from transalg.model.parameters import Part, StandIn, below
 from transalg.model.positions import waves
 from transalg.model.rows import Bucket, Rows
 from transalg.shapes import Shapes
@@ -76,7 +76,7 @@ class Attention(Part):
         k, v = cache.keys[l].narrow(2, first, step.end - first), cache.values[l].narrow(2, first, step.end - first)
         mask = step.mask(self.band, first)
         if self.optional("W_r") is None:
-            y = attention.dense(q, k, v, causal=False, mask=mask)
+            y = attention.decoding(q, k, v, mask)
         else:
             distances = (step.positions[..., None] - torch.arange(step.end, device=X.device)).clamp(min=0)  # of every key from every query
             distances = distances.view(-1, 1, width, step.end).expand(B, self.H, width, step.end)
@@ -91,7 +91,7 @@ class Attention(Part):
         k, v = cache.cross[l]
         # a group of rows that look at one z is as many queries
         q = self.linear(X, "W_q", "b_q").view(len(k), -1, self.H, self.d_attn).transpose(1, 2)
-        y = attention.dense(q, k, v, causal=False, mask=cache.cross_mask)
+        y = attention.decoding(q, k, v, cache.cross_mask)
         return self._out(y.transpose(1, 2).reshape(len(X), -1))
 
     def _heads(self, X: Tensor, widths: tuple[int, ...]) -> list[Tensor]:
@@ -138,7 +138,7 @@ class Sublayers(Part):
     def __init__(self, hyper: Hyper, shapes: Shapes, **made: Any) -> None:
         super().__init__(shapes, **made)
         self.eps, self.norm_first, self.dropout = hyper.eps, hyper.norm_first, hyper.dropout
-        self.activation = ACTIVATIONS[hyper.activation]
+        self.name, self.activation = hyper.activation, ACTIVATIONS[hyper.activation]
 
     def _before(self, X: Tensor, i: int) -> Tensor:
         """What the sub-layer with norm i gets."""
@@ -154,7 +154,10 @@ class Sublayers(Part):
 
     def _mlp(self, X: Tensor, first: int) -> Tensor:
         """With W_mlp and b_mlp of this number, then of the next."""
-        X = self.activation(self.linear(X, f"W_mlp{first}", f"b_mlp{first}"))
+        W, b = f"W_mlp{first}", f"b_mlp{first}"
+        stand_in = self._modules.get(W)
+        fused = stand_in.fused(X, self._parameters[b], self.name) if isinstance(stand_in, StandIn) else None
+        X = self.activation(self.linear(X, W, b)) if fused is None else fused
         return self.linear(X, f"W_mlp{first + 1}", f"b_mlp{first + 1}")
 
 

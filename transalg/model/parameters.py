@@ -51,6 +51,10 @@ class StandIn(nn.Module):
         """X Wᵀ + b."""
         raise NotImplementedError
 
+    def fused(self, X: Tensor, b: Tensor | None, activation: str) -> Tensor | None:
+        """The activation of this name of X Wᵀ + b, where one kernel does both; otherwise None."""
+        return None
+
     def rows(self, ids: Tensor) -> Tensor:
         """Some rows of W, as an embedding takes them."""
         raise NotImplementedError
