@@ -120,11 +120,10 @@ def pairs(beams: str) -> Callable[[], object]:
     from transalg.model import EDTransformer
 
     torch.set_num_threads(THREADS)
-    hyper = EDHyper(
-        N_V=WORDS, ell_max=64, L_enc=3, L_dec=3, H=8, d_e=256, d_mlp=1024, positions="sinusoids", scaled=True, tied=True, output_bias=False
-    )
+    hyper = EDHyper(N_V=WORDS, ell_max=64, L_enc=3, L_dec=3, H=8, d_e=256, d_mlp=1024, positions="sinusoids", scaled=True, tied=True)
     model = EDTransformer(hyper, generator=torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
+        model.W_e *= 4  # as sure of itself as a trained model is
         model.W_e[hyper.eos_token] = -model.W_e.mean(dim=0)  # nothing ends before its time
     model, z = pack(model), sources()
 

@@ -96,7 +96,7 @@ def search(
     alpha: float = 1.0,
     ell_gen: int | None = None,
     n_best: int = 1,
-    batch: int = 32,
+    batch: int = 64,
 ) -> list[list[Hypothesis]]:
     """The n best x̂ of every z that a search with so many beams finds, best first, by log P̂ / ℓ^α.
 

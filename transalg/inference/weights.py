@@ -22,7 +22,6 @@ TINY = 1e-30  # what a row of zeros is divided by
 # the operators themselves: what torch.ops puts around them takes longer than a small product
 FBGEMM = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
 ONEDNN = torch.ops.mkldnn._linear_pointwise.default._op
-LEAST = 2**18  # numbers in a matrix: oneDNN takes some 20 µs to begin with
 LARGEST = 63  # a product of 8 by 8 bits adds pairs in 16 on CPUs without VNNI: 2 · 255 · 63 is what they hold
 
 
@@ -163,14 +162,16 @@ def quantize(model: Model, to: Literal["int8"] = "int8") -> Model:
     return _with(model, Int8)
 
 
-def pack(model: Model, rows: int | None = None, *, least: int = LEAST) -> Model:
+def pack(model: Model, rows: int | None = None, *, least: int | None = None) -> Model:
     """A copy of the model, which computes the same, for decoding so many rows at a time; where there are no such kernels, the model itself.
 
-    Matrices with fewer numbers than `least` stay as they are.
+    Matrices with fewer numbers than `least` stay as they are: oneDNN takes some 20 µs to begin with.
     """
     if model.stand_ins() or not _can_pack(model):
         return model
-    return _with(model, _for_one_row if rows == 1 else Packed, least)
+    if rows == 1:
+        return _with(model, _for_one_row, 2**18 if least is None else least)
+    return _with(model, Packed, 2**15 if least is None else least)
 
 
 def _for_one_row(W: Tensor, *, table: bool) -> StandIn:

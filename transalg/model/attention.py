@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-MANY = 384  # heads of all rows, from which on `decoding` is faster
+MANY = 128  # heads of all rows, from which on `decoding` is faster
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
