@@ -84,8 +84,13 @@ class Demo:
 NEXT = (
     ("transalg train lm --data FILE-OR-FOLDER --out runs/mine", "a language model of your own text"),
     ("transalg train classify --data table.csv --out runs/labels", "a classifier from the columns text and label"),
+    ('transalg generate {out}/pydocs --prompt "A class "', "the GPT goes on, as it comes; --tau, --top-k, --samples"),
+    ('transalg predict {out}/dates --input "May 5, 1955" --beams 3', "or a file of them, line by line"),
     ("transalg evaluate {out}/stdlib", "figures for every class"),
-    ('transalg trace 10 --text "a cat sat."', "every line of Algorithm 10 with its matrices"),
+    (
+        'transalg trace 10 --run {out}/pydocs --prompt "A class" --html trace.html',
+        "every line of Algorithm 10 with its matrices, every head",
+    ),
 )
 
 

@@ -20,6 +20,10 @@ class Verify:
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Folders that `transalg train` made: these very models, on the text they held back for validation."""
+    text: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")] = ()
+    """With RUN: these texts instead of what it held back."""
+    context: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")] = ()
+    """With a seq2seq RUN and --text: what each text comes from."""
     only: Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = None
     """Only architectures and variants whose name has this in it: gpt3, relative, EDTransformer."""
     seed: int = 0
@@ -38,6 +42,8 @@ class Verify:
                 raise ValueError("--only: chooses among variants and presets; with RUN there are none")
             self._trained(BOUND)
             return
+        if self.text or self.context:
+            raise ValueError("--text: goes with RUN; without it models and tokens are random")
         chosen = [case for case in cases() if self.only is None or self.only.lower() in f"{case.architecture} {case.variant}".lower()]
         if not chosen:
             raise ValueError(f"--only {self.only!r}: no architecture, variant or preset has this in its name")
@@ -72,12 +78,18 @@ class Verify:
             console.print(_line(widths, "architecture", "run", Text("P"), Text("gradients"), Text("invariances")), style="bold")
         held = True
         for run in self.runs:
-            verdict = verify(transalg.load(run), seed=self.seed)
+            verdict = verify(transalg.load(run), self.text, self.context, seed=self.seed)
             held = held and verdict.holds
             if self.json:
                 print(json.dumps(_data(verdict)), flush=True)
             else:
                 console.print(_row(widths, verdict, bound))
+                shown = "  ".join(f"{name} {error:.0e}" for name, error in verdict.laws.items())
+                console.print(f"[dim]  {shown}[/]", highlight=False)
+        if not self.json:
+            console.print(
+                f"float64; the largest differences from the formal algorithm, and from what each invariance asks; the bound is {bound:.0e}"
+            )
         if not held:
             sys.exit(1)
 

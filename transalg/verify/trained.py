@@ -1,18 +1,33 @@
 """A trained model, held against the formal algorithms on the text of its own run."""
 
 import copy
+from collections.abc import Sequence
 
 import torch
 
 from transalg.evaluation.measure import held_out
+from transalg.inference.decoding import padded
 from transalg.inference.run import Run
-from transalg.verify.batches import Batch
+from transalg.verify.batches import Batch, draw
 from transalg.verify.cases import Case, Verdict
 from transalg.verify.laws import errors, invariances
 
 
-def verify(trained: Run, rows: int = 3, seed: int = 0) -> Verdict:
-    """Compare a copy of the model in float64 with the formal algorithm, values, gradients and invariances, on held-out rows of data."""
+def verify(trained: Run, texts: Sequence[str] = (), contexts: Sequence[str] = (), *, rows: int = 3, seed: int = 0) -> Verdict:
+    """Compare a copy of the model in float64 with the formal algorithm: values, gradients, invariances.
+
+    On these texts (and what they come from, for a seq2seq model), or on some that the run held back, or on random tokens if it held back none.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    model = copy.deepcopy(trained.model).double().eval()
+    chosen = _given(trained, texts, contexts) if texts else _held(trained, rows) if trained.config.valid or trained.config.share() else None
+    chosen = chosen or draw(model.hyper, generator, rows, min(model.hyper.ell_max, 64))
+    of_P, _, of_gradients = errors(model, chosen, generator)
+    case = Case(type(model).__name__, str(trained.folder), model.hyper)
+    return Verdict(case, of_P, of_gradients, invariances(model, chosen, generator))
+
+
+def _held(trained: Run, rows: int) -> Batch:
     held = held_out(trained)
     batch = held.batch(torch.arange(min(rows, len(held))).numpy())
     ell_max = trained.model.hyper.ell_max
@@ -20,9 +35,18 @@ def verify(trained: Run, rows: int = 3, seed: int = 0) -> Verdict:
         name: (torch.from_numpy(ids[:, :ell_max]), tuple(min(ell_max, int(length)) for length in lengths))
         for name, (ids, lengths) in batch.streams.items()
     }
-    generator = torch.Generator().manual_seed(seed)
-    model = copy.deepcopy(trained.model).double().eval()
-    chosen = Batch(*streams["x"], *streams.get("z", (None, None)))
-    of_P, _, of_gradients = errors(model, chosen, generator)
-    case = Case(type(model).__name__, str(trained.folder), model.hyper)
-    return Verdict(case, of_P, of_gradients, invariances(model, chosen, generator))
+    return Batch(*streams["x"], *streams.get("z", (None, None)))
+
+
+def _given(trained: Run, texts: Sequence[str], contexts: Sequence[str]) -> Batch:
+    if len(contexts) != (len(texts) if trained.task == "seq2seq" else 0):
+        raise ValueError(
+            f"context: expected {len(texts) if trained.task == 'seq2seq' else 'none'} for a model of {trained.task}, got {len(contexts)}"
+        )
+    x, lengths = _padded([trained.whole_ids(text, "text") for text in texts])
+    return Batch(x, lengths, *_padded([trained.whole_ids(text, "context") for text in contexts]) if contexts else (None, None))
+
+
+def _padded(rows: list[list[int]]) -> tuple[torch.Tensor, tuple[int, ...]]:
+    ids, _ = padded(rows, torch.device("cpu"))
+    return ids, tuple(map(len, rows))
