@@ -40,7 +40,7 @@ def test_a_trained_model_does_what_is_said(tmp_path: Path, monkeypatch: pytest.M
 
 def test_every_command_shown_is_understood() -> None:
     """Each line that begins with transalg, up to its explanation, is parsed as the command line parses it."""
-    blocks = "".join(re.findall(r"```\n(.*?)```", README, re.S))
+    blocks = "".join(block for block in README.split("```")[1::2] if block.startswith("\n"))
     shown = re.findall(r"^transalg (\w+ .*?)(?: {2,}.*)?$", blocks, re.M)
     assert len(shown) > 20
     for line in shown:
