@@ -176,6 +176,8 @@ KERNELS, LOSS, ROWS, SYSTEMS = "model/test_attention.py::", "model/test_loss.py:
 MASKED = KERNELS + "test_a_band_is_dense_attention_under_a_mask"
 BLOCKS, ARCHITECTURES, ATTENTION, CACHE = "model/blocks.py", "model/architectures.py", "model/attention.py", "model/cache.py"
 
+DECODED, SAMPLERS, BEAMS, WEIGHTS = (f"inference/test_{name}.py::" for name in ("decoding", "samplers", "beams", "weights"))
+GENERATE, DECODING = DECODED + "test_generation_is_algorithm_14[tied]", "inference/decoding.py"
 ENGINE = [
     # Norms, attention, layers
     Mutant("norm", "gamma, beta, eps", "gamma, beta", D_EQ, BLOCKS),
@@ -192,13 +194,13 @@ ENGINE = [
     Mutant("Attention", "by_distance.gather(3, distances)", "by_distance", D_LAW, BLOCKS),
     Mutant("Attention", "q + self.u[:, None]", "q", D_LAW, BLOCKS),
     Mutant("Attention", "mask=cache.cross_mask", "mask=None", ED_LAW, BLOCKS),
-    Mutant("Attention", "self.W_o, self.b_o", "self.W_o, None", D_EQ, BLOCKS),
+    Mutant("Attention", '"W_o", "b_o"', '"W_o", ""', D_EQ, BLOCKS),
     Mutant("Attention", "self.W_kv, self.b_kv", "self.W_kv, None", ED_EQ, BLOCKS),
     Mutant("Sublayers", "return X if self.norm_first else self._norm(X, i)", "return X", E_EQ, BLOCKS),
     Mutant("Sublayers", "self._norm(X, i) if self.norm_first else X", "self._norm(X, i)", E_EQ, BLOCKS),
     Mutant("Sublayers", "self.dropout, self.training", "self.dropout, True", MODULES + "test_dropout_is_for_training_only", BLOCKS),
     Mutant("Sublayers", "X + F.dropout(sublayer, self.dropout, self.training)", "F.dropout(X + sublayer, self.dropout, self.training)", MODULES + "test_dropout_stands_where_the_formal_algorithms_have_it", BLOCKS),
-    Mutant("Sublayers", "self.activation(F.linear(X, W_in, b_in))", "F.linear(X, W_in, b_in)", D_EQ, BLOCKS),
+    Mutant("Sublayers", "self.activation(self.linear(X, W, b)) if fused", "self.linear(X, W, b) if fused", D_EQ, BLOCKS),
     Mutant("Layer", "self._before(X, 2)", "self._before(X, 1)", D_EQ, BLOCKS),
     Mutant("Layer", "self._behind(X, self.W(", "self._behind(self._before(X, 1), self.W(", D_EQ, BLOCKS),
     Mutant("DecoderLayer", "self.W_ed.cross(self._before(X, 4)", "self.W_ed.cross(self._before(X, 3)", ED_EQ, BLOCKS),
@@ -240,12 +242,12 @@ ENGINE = [
     Mutant("Transformer", "self._positions[:ell]", "self._positions[-ell:]", D_EQ, ARCHITECTURES),
     Mutant("Transformer", "self.W_e if self.hyper.tied else self.W_u", "self.W_e", D_EQ, ARCHITECTURES),
     Mutant("DTransformer", 'return norm(X, self.gamma, self.optional("beta"), self.hyper.eps), where', "return X, where", D_EQ, ARCHITECTURES),
-    Mutant("DTransformer", 'self._logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps))', "self._logits(X)", D_LAW, ARCHITECTURES),
+    Mutant("DTransformer", 'self.logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps))', "self.logits(X)", D_LAW, ARCHITECTURES),
     Mutant("Encoder", "if self.hyper.embedding_norm:", "if False:", E_EQ, ARCHITECTURES),
     Mutant("Encoder", "return self.W_s[0]", "return self.W_s[-1]", INPUTS + "test_segments", ARCHITECTURES),
-    Mutant("Encoder", "self.layers[0].activation(F.linear(X, self.W_f, self.b_f))", "F.linear(X, self.W_f, self.b_f)", C_EQ, ARCHITECTURES),
+    Mutant("Encoder", 'self.layers[0].activation(self.linear(X, "W_f", "b_f"))', 'self.linear(X, "W_f", "b_f")', C_EQ, ARCHITECTURES),
     Mutant("EDTransformer", 'self._final(Z, "enc")', 'self._final(Z, "dec")', ED_EQ, ARCHITECTURES),
-    Mutant("EDTransformer", 'return _hide(self._logits(self._final(X, "dec"))', "return _hide(self._logits(X)", ED_LAW, ARCHITECTURES),
+    Mutant("EDTransformer", 'return _hide(self.logits(self._final(X, "dec"))', "return _hide(self.logits(X)", ED_LAW, ARCHITECTURES),
     Mutant("_begin", "step.positions.expand(len(ids), -1)", "(step.positions * 0).expand(len(ids), -1)", D_LAW, ARCHITECTURES),
     Mutant("within", "most >= count", "most > count", INPUTS + "test_tokens_and_lengths", "model/inputs.py"),
     Mutant("row_lengths", "least <= length <= shape[1]", "length <= shape[1]", INPUTS + "test_tokens_and_lengths", "model/inputs.py"),
@@ -264,6 +266,24 @@ ENGINE = [
     Mutant("DHyper", "self.band if l % 2 else None", "None if l % 2 else self.band", BAND, "hyper.py"),
     Mutant("flops_per_token", "(ell + 1) / 2", "ell / 2", "test_cost.py::test_arithmetic_is_as_torch_counts_it", "cost.py"),
     Mutant("cache_bytes", "2 * hyper.L_dec", "hyper.L_dec", "test_cost.py::test_the_cache_takes_what_is_said", "cost.py"),
+    # Using a model
+    Mutant("Decoding", "self.rows[row][-ell_max:]", "self.rows[row][:ell_max]", GENERATE, DECODING),
+    Mutant("Decoding", "self.rows[row][have[i] :] if row in active else []", "self.rows[row][have[i] :]", GENERATE, DECODING),
+    Mutant("Decoding", "row // self.size in groups", "row in active", DECODED + "test_samples_of_one_prompt", DECODING),
+    Mutant("begin", "[_twin(one) for _ in rows for one in generators]", "[one for _ in rows for one in generators]", GENERATE, DECODING),
+    Mutant("continuations", "results[i] = found", "results[k] = found", GENERATE, DECODING),
+    Mutant("_windows", "[:, -1]", "[:, 0]", GENERATE, DECODING),
+    Mutant("TopP", "P.cumsum(dim=1) - P >= self.p", "P.cumsum(dim=1) >= self.p", SAMPLERS + "test_samplers_are_those_of_hugging_face", "inference/samplers.py"),
+    Mutant("TopK", "logits < least", "logits <= least", SAMPLERS + "test_samplers_are_those_of_hugging_face", "inference/samplers.py"),
+    Mutant("RepetitionPenalty", "found * self.penalty", "found / self.penalty", SAMPLERS + "test_samplers_are_those_of_hugging_face", "inference/samplers.py"),
+    Mutant("_done", "sentence.beams[0][1] / ell**alpha", "sentence.beams[0][1]", BEAMS + "test_the_search_is_what_one_would_write_down", "inference/beams.py"),
+    Mutant("_extend", "if rank < beams:", "if True:", BEAMS + "test_the_search_is_what_one_would_write_down", "inference/beams.py"),
+    Mutant("_search", "lost.append(sentence.index)", "pass", BEAMS + "test_greedy_decoding_is_better_where_beams_lose_it", "inference/beams.py"),
+    Mutant("Cache", "groups[::size]", "groups[: len(groups) // size]", BEAMS + "test_scores_and_order", "model/cache.py"),
+    Mutant("Int8", "clamp_(min=TINY)", "amax(dim=0, keepdim=True)", WEIGHTS + "test_a_product_in_8_bits_is_exact", "inference/weights.py"),
+    Mutant("Shared", "if self.even < len(self.W):", "if False:", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
+    Mutant("_pieces", "ell_max // 2", "ell_max", "inference/test_reading.py::test_scores_beyond_ell_max_have_half_of_it_as_context", "inference/reading.py"),
+    Mutant("_pseudo", "range(i + 1, i + 1 + len(ids))", "range(i, i + len(ids))", "inference/test_reading.py::test_an_encoder_scores_each_token_given_all_others", "inference/reading.py"),
     # The formal systems
     Mutant("post_norm", "MHAttention(X, X,", "MHAttention(2 * X, X,", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
     Mutant("pre_norm", "return X + dropout(", "return X_tilde + dropout(", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),

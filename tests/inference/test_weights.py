@@ -6,8 +6,9 @@ import torch
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.inference import generate, pack, predict, quantize
-from transalg.inference.weights import Int8, Packed
+from transalg.inference.weights import Int8, Packed, Shared
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.model.blocks import ACTIVATIONS
 from transalg.verify.batches import draw
 from transalg.verify.cases import cases, randomised
 from transalg.verify.laws import formal_log_probabilities
@@ -31,6 +32,21 @@ def test_a_packed_model_is_the_formal_algorithm(case, rows: int | None) -> None:
         ours = batch.log_probabilities(packed)
     for found, theirs in zip(ours, formal_log_probabilities(case.hyper, batch, model.theta()), strict=True):
         torch.testing.assert_close(found.double(), theirs, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("form", [Packed, lambda W: Packed(W, rows=1), lambda W: Shared(W, threads=2)])
+def test_every_form_multiplies_alike(form, rows: int) -> None:
+    """As many rows as cannot be dealt out evenly, one row to multiply and several, with a bias and without."""
+    W, X, b = torch.randn(53, 37, generator=rng(0)), torch.randn(rows, 37, generator=rng(1)), torch.randn(53, generator=rng(2))
+    other = form(W)
+    for bias in (None, b):
+        torch.testing.assert_close(other.multiply(X, bias), torch.nn.functional.linear(X, W, bias), rtol=0, atol=1e-5)
+        for name, activation in ACTIVATIONS.items():
+            fused = other.fused(X, bias, name)
+            if fused is not None:
+                torch.testing.assert_close(fused, activation(torch.nn.functional.linear(X, W, bias)), rtol=0, atol=1e-5)
+    assert torch.equal(other.matrix(), W) and torch.equal(other.rows(torch.tensor([5, 52])), W[[5, 52]])
 
 
 def test_what_cannot_be_packed_stays_as_it_is() -> None:

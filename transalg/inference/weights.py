@@ -60,13 +60,17 @@ class Int8(StandIn):
     def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
         if self.packed is not None and len(X) == 1:
             Y = FBGEMM(X, max(float(torch.linalg.vector_norm(X, inf)), TINY) / 127, 128, self.packed)
-            return Y if b is None else Y + b
+            return self._plus(Y, b)
         r = torch.linalg.vector_norm(X, inf, dim=1, keepdim=True).clamp_(min=TINY)
         if self.packed is not None:
             Y = FBGEMM(X / r, 1 / 127, 128, self.packed)
         else:
             Y = F.linear((X / r * 127).round() / 127, self.numbers().to(X.dtype)) * self.s
         return torch.addcmul(b, Y, r) if b is not None else Y * r
+
+    @staticmethod
+    def _plus(Y: Tensor, b: Tensor | None) -> Tensor:
+        return Y if b is None else Y + b
 
     def numbers(self) -> Tensor:
         """n."""
@@ -130,10 +134,10 @@ class Shared(StandIn):
 
     W: Tensor
 
-    def __init__(self, W: Tensor) -> None:
+    def __init__(self, W: Tensor, threads: int | None = None) -> None:
         super().__init__()
         self.register_buffer("W", W, persistent=False)
-        self.threads = torch.get_num_threads()
+        self.threads = threads or torch.get_num_threads()
         self.even = len(W) // self.threads * self.threads
         self.parts = W[: self.even].view(self.threads, -1, W.shape[1]).mT
         self.device, self.dtype = W.device, W.dtype

@@ -67,7 +67,7 @@ class Attention(Part):
         B, width = len(step.before), step.width
         qkv = self.linear(X, "W_qkv", "b_qkv")
         if width == 1 and self.d_attn == self.d_mid:  # in the fewest operations: for one token they take longer than what they do
-            q, k, v = qkv.view(B, 3 * self.H, 1, self.d_mid).split(self.H, 1)
+            q, k, v = torch.split(qkv.view(B, 3 * self.H, 1, self.d_mid), self.H, 1)
         else:
             parts = self._heads(qkv, (self.d_attn, self.d_attn, self.d_mid))
             q, k, v = (each.view(B, width, self.H, -1).transpose(1, 2) for each in parts)
@@ -146,7 +146,7 @@ class Sublayers(Part):
 
     def _behind(self, X: Tensor, sublayer: Tensor, i: int) -> Tensor:
         """The residual stream behind it."""
-        X = X + F.dropout(sublayer, self.dropout) if self.dropout and self.training else X + sublayer
+        X = X + F.dropout(sublayer, self.dropout, self.training) if self.dropout and self.training else X + sublayer
         return X if self.norm_first else self._norm(X, i)
 
     def _norm(self, X: Tensor, i: int) -> Tensor:

@@ -108,9 +108,7 @@ class Cache:
 
     def reorder(self, rows: Sequence[int] | Tensor) -> None:
         """Row i becomes what row rows[i] was, as beams do when they fork; in place."""
-        order = self._rows(rows)
-        if len(order) != len(self.lengths):
-            raise refuse("rows", f"{len(self.lengths)} of the cache's rows 0, …, {len(self.lengths) - 1}", order)
+        order = self._rows(rows, len(self.lengths))
         if order == list(range(len(order))):
             return
         end = max(self.lengths)
@@ -150,11 +148,12 @@ class Cache:
         fresh._select_cross(list(groups))
         return fresh
 
-    def _rows(self, rows: Sequence[int] | Tensor) -> list[int]:
+    def _rows(self, rows: Sequence[int] | Tensor, count: int | None = None) -> list[int]:
         order = rows.tolist() if isinstance(rows, Tensor) else list(rows) if isinstance(rows, Sequence) else rows
         order = order if isinstance(order, list) else [order]
-        if not order or not all(isinstance(row, int) and 0 <= row < len(self.lengths) for row in order):
-            raise refuse("rows", f"some of the cache's rows 0, …, {len(self.lengths) - 1}", order)
+        known = all(isinstance(row, int) and 0 <= row < len(self.lengths) for row in order)
+        if not order or not known or count not in (None, len(order)):
+            raise refuse("rows", f"{count or 'some'} of the cache's rows 0, …, {len(self.lengths) - 1}", order)
         return order
 
     def _groups(self, order: list[int]) -> list[int]:
