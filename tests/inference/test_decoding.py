@@ -10,7 +10,7 @@ from transalg.formal import DInference, EDInference
 from transalg.hyper import DHyper, EDHyper
 from transalg.inference import Temperature, TopK, continuations, generate, predict
 from transalg.inference.beams import samples
-from transalg.inference.decoding import own_numbers
+from transalg.inference.decoding import Decoding, own_numbers
 from transalg.inference.reading import score
 from transalg.model import DTransformer, EDTransformer
 from transalg.model.bridge import twin
@@ -96,6 +96,23 @@ def test_samples_of_one_prompt() -> None:
         [one.ids for one in samples(pairs, [alone], (Temperature(inf),), count=2, generator=rng(3))[0]] for alone in z
     ]
     assert len({tuple(one.ids) for one in drawn[0]}) > 1 and len({len(one.ids) for each in drawn for one in each}) > 1
+
+
+def test_rows_of_one_z_stay_together() -> None:
+    """Where one of two samples goes on, the cache keeps both when it forgets the others, for they share the keys and values of z."""
+    model = made(EDTransformer, small(EDHyper, ell_max=13), 4)
+
+    def begun() -> Decoding:
+        cache = model.cache(torch.tensor([[3, 1], [1, 5], [9, 2], [6, 5]]))
+        cache.repeat(2)
+        return Decoding([model], [[model.hyper.bos_token]] * 8, [cache], (Temperature(2.0),), [rng(seed) for seed in range(8)], 9, size=2)
+
+    whole, ended = begun(), begun()
+    ended.step()
+    for row in (0, 1, 2, 3, 4, 6):
+        ended.end(row)
+    assert [ended.finish()[row].ids for row in (5, 7)] == [whole.finish()[row].ids for row in (5, 7)]
+    assert ended.held == [4, 5, 6, 7] and len(whole.found[5].ids) > 2
 
 
 def test_a_generator_moves_on() -> None:
