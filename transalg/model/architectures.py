@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
 from transalg.formal.domains import refuse
@@ -18,7 +17,7 @@ from transalg.model import bridge
 from transalg.model.blocks import DecoderLayer, Layer, norm
 from transalg.model.cache import Cache, Step
 from transalg.model.inputs import row_lengths, token_ids, within
-from transalg.model.parameters import Part, below, initialise
+from transalg.model.parameters import Part, below, initialise, is_sharded
 from transalg.model.positions import waves
 from transalg.model.rows import Rows, paired, rows
 from transalg.shapes import shapes
@@ -344,7 +343,8 @@ class EDTransformer(Transformer):
 
 def _whole(part: Tensor) -> Tensor:
     """A parameter that is sharded over processes, in full."""
-    return part.full_tensor() if isinstance(part, DTensor) else part
+    whole: Tensor = part.full_tensor() if is_sharded(part) else part  # type: ignore[attr-defined]
+    return whole
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from math import sqrt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from transalg.hyper import Hyper
 from transalg.shapes import Shapes
@@ -64,6 +63,11 @@ class StandIn(nn.Module):
         raise NotImplementedError
 
 
+def is_sharded(part: Tensor) -> bool:
+    """Whether a tensor is spread over processes, a DTensor; importing that class takes 0.8 s, which nobody has to wait for who has none."""
+    return hasattr(part, "full_tensor")
+
+
 @torch.no_grad()
 def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | None = None) -> None:
     """W ∼ 𝒩(0, σ²), σ = 1/√d unless hyper says otherwise, d the length of what W multiplies (of what it yields for embeddings), γ = 1, all else 0."""
@@ -79,8 +83,10 @@ def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | Non
             drawn = torch.randn(
                 parameter.shape, generator=generator, dtype=parameter.dtype, device=generator.device if generator else parameter.device
             )
-            if isinstance(parameter, DTensor):  # sharded over processes: each keeps its part of the same numbers
-                drawn = distribute_tensor(drawn, parameter.device_mesh, parameter.placements)
+            if is_sharded(parameter):  # each process keeps its part of the same numbers
+                from torch.distributed.tensor import distribute_tensor
+
+                drawn = distribute_tensor(drawn, parameter.device_mesh, parameter.placements)  # type: ignore[attr-defined]
             parameter.copy_(sigma * drawn)
         else:
             parameter.zero_()

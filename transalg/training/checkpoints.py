@@ -13,13 +13,11 @@ import torch.distributed as dist
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
-from torch.distributed.checkpoint.state_dict_loader import load as load_shards
-from torch.distributed.checkpoint.state_dict_saver import save as save_shards
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from transalg.data.store import umask
+from transalg.model.parameters import is_sharded
+
+# torch.distributed.checkpoint takes 1.5 s to import: only what is sharded waits for it.
 
 Tensors = dict[str, Tensor]
 Facts = dict[str, Any]
@@ -72,6 +70,10 @@ def facts(path: Path) -> Facts:
 
 def save_sharded(folder: Path, tensors: Tensors, facts: Facts) -> None:
     """Every process writes its own part of every tensor, into a folder that has its name only when all are done."""
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save as save_shards
+
     part, first = folder.with_name(f".{folder.name}.part"), dist.get_rank() == 0
     if first:
         shutil.rmtree(part, ignore_errors=True)
@@ -114,6 +116,10 @@ def facts_sharded(folder: Path) -> Facts:
 
 def load_sharded(folder: Path, tensors: Tensors) -> None:
     """Fill tensors, sharded in whatever way or not at all, from what any number of processes wrote."""
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load as load_shards
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
         try:
@@ -125,6 +131,8 @@ def load_sharded(folder: Path, tensors: Tensors) -> None:
 
 def names_sharded(folder: Path) -> dict[str, Any]:
     """What tensors a sharded checkpoint has: name, size and dtype."""
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
     return dict(HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata)
 
 
@@ -184,9 +192,12 @@ def _parameters(model: nn.Module) -> dict[str, Any]:
 def _like(value: Tensor, parameter: Tensor) -> Tensor:
     """On the device of a parameter, and sharded as it is."""
     value = value.to(parameter.device)
-    if not isinstance(parameter, DTensor):
+    if not is_sharded(parameter):
         return value
-    return distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)
+    from torch.distributed.tensor import distribute_tensor
+
+    sharded: Tensor = distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)  # type: ignore[attr-defined]
+    return sharded
 
 
 def to_disk(path: Path) -> None:

@@ -13,8 +13,6 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from transalg.model.sharding import shard
-
 
 @dataclass(frozen=True)
 class World:
@@ -46,6 +44,8 @@ class World:
     def wrapped(self, objective: nn.Module, *, sharded: bool) -> nn.Module:
         """The objective of all processes: gradients are means over them."""
         if sharded:
+            from transalg.model.sharding import shard  # takes a second to import
+
             return shard(objective)
         if self.size == 1:
             return objective
