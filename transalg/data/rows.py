@@ -1,7 +1,8 @@
 """Records to rows of at most ℓ_max tokens: documents are cut into chunks, pairs and labelled texts keep their bounds; train and validation apart."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from transalg.data.shuffle import Index, permuted
 from transalg.data.sources import TooLong
 from transalg.data.store import Store
 
+BLOCK = 2**20  # documents that are looked at together
 FEW = 100  # documents: fewer are cut at a place in the text, not drawn
+GROUP = 16  # documents whose chunks are counted together
+Spans = Callable[[Index], tuple[Index, Index]]  # where each row begins and ends among the tokens
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Rows:
     """Rows of token IDs, by where each begins and ends in the memory-mapped tokens."""
 
     store: Store
-    spans: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
+    spans: Mapping[str, Spans]
     part: Part
     limits: dict[str, int]  # tokens of a row of each stream; what is behind is cut off
 
@@ -83,10 +87,64 @@ class Rows:
     def _places(self, index: Index) -> dict[str, tuple[Index, Index]]:
         which = self.part(index)
         found = {}
-        for stream, (starts, stops) in self.spans.items():
-            start = np.asarray(starts[which])
-            found[stream] = start, np.minimum(stops[which], start + self.limits[stream])
+        for stream, spans in self.spans.items():
+            starts, stops = spans(which)
+            found[stream] = starts, np.minimum(stops, starts + self.limits[stream])
         return found
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Spans that stand in two arrays."""
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+    def __call__(self, index: Index) -> tuple[Index, Index]:
+        return np.asarray(self.starts[index]), np.asarray(self.stops[index])
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Spans of the chunks of n documents, computed when asked for: one number is kept for every 16 documents, nothing for a chunk.
+
+    Of a document longer than `width` the first chunk is shorter by `shift` tokens.
+    """
+
+    documents: Spans
+    n: int
+    width: int
+    overlap: int
+    shift: int
+
+    def __len__(self) -> int:
+        return int(self._before[-1])
+
+    def __call__(self, index: Index) -> tuple[Index, Index]:
+        group = np.searchsorted(self._before, index, "right") - 1
+        document = group[:, None] * GROUP + np.arange(min(GROUP, self.n))
+        starts, stops = (each.reshape(document.shape) for each in self.documents(np.minimum(document, self.n - 1).ravel()))
+        early, counts = self._counts(starts, stops)
+        behind = np.cumsum(counts, axis=1) + self._before[group, None]
+        here = np.arange(len(index)), (behind <= index[:, None]).sum(axis=1)
+        number = index - (behind[here] - counts[here])
+        begin = starts[here] - early[here] + number * (self.width - self.overlap)
+        return np.maximum(begin, starts[here]), np.minimum(begin + self.width, stops[here])
+
+    def _counts(self, starts: Index, stops: Index) -> tuple[Index, Index]:
+        """By how much the first chunk of each document is shorter, and how many chunks it has."""
+        stride = self.width - self.overlap
+        early = np.where(stops - starts > self.width, self.shift % stride, 0)
+        return early, np.maximum(1, -(-(stops - starts - self.overlap + early) // stride))
+
+    @cached_property
+    def _before(self) -> Index:
+        """The number of chunks before each group of documents, and of all."""
+        totals = [np.zeros(1, np.int64)]
+        for first in range(0, self.n, BLOCK):
+            _, counts = self._counts(*self.documents(np.arange(first, min(first + BLOCK, self.n))))
+            totals.append(np.add.reduceat(counts, np.arange(0, len(counts), GROUP)))
+        return np.cumsum(np.concatenate(totals))
 
 
 @dataclass(frozen=True)
@@ -105,36 +163,29 @@ class Chunks:
         bounds = self.store.bounds["x"]
         if self.pack:
             bounds = bounds[[0, -1]]
-        if self.cut is None and self._longest(bounds) <= self.width:
-            part = Part(len(bounds) - 1) if self.pack else self.part
-            return Rows(self.store, {"x": (bounds[:-1], bounds[1:])}, part, {"x": self.width})
-        starts, stops = self._documents(bounds)
-        stride = self.width - self.overlap
-        length = stops - starts
-        early = np.where(length > self.width, shift % stride, 0)
-        counts = np.maximum(1, -(-(length - self.overlap + early) // stride))
-        document = np.repeat(np.arange(len(starts)), counts)
-        number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
-        begin = starts[document] - early[document] + number * stride
-        end = np.minimum(begin + self.width, stops[document])
-        begin = np.maximum(begin, starts[document])
-        return Rows(self.store, {"x": (begin, end)}, Part(len(begin)), {"x": self.width})
+        part = Part(len(bounds) - 1) if self.pack else self.part
+        documents = Kept(bounds[:-1], bounds[1:])
+        if self.cut is not None:
+            documents = self._inside(documents)
+            part = Part(len(documents.starts))
+        elif self._longest(bounds) <= self.width:
+            return Rows(self.store, {"x": documents}, part, {"x": self.width})
+        cuts = Cuts(lambda index: documents(part(index)), len(part), self.width, self.overlap, shift)
+        return Rows(self.store, {"x": cuts}, Part(len(cuts)), {"x": self.width})
 
-    def _documents(self, bounds: NDArray[np.int64]) -> tuple[Index, Index]:
-        if self.cut is None:
-            which = self.part(np.arange(len(self.part))) if not self.pack else np.arange(len(bounds) - 1)
-            return np.asarray(bounds[which]), np.asarray(bounds[which + 1])
+    def _inside(self, documents: Kept) -> Kept:
+        """What of the documents is between the two places, or is not."""
+        assert self.cut is not None
         lo, hi = self.cut
-        ranges = [(lo, hi)] if lo <= hi else [(0, hi), (lo, int(bounds[-1]))]
-        pairs = [(np.maximum(bounds[:-1], a), np.minimum(bounds[1:], b)) for a, b in ranges]
+        ranges = [(lo, hi)] if lo <= hi else [(0, hi), (lo, int(documents.stops[-1]))]
+        pairs = [(np.maximum(documents.starts, a), np.minimum(documents.stops, b)) for a, b in ranges]
         starts, stops = (np.concatenate(each) for each in zip(*pairs, strict=True))
         some = stops - starts > self.overlap
-        return starts[some], stops[some]
+        return Kept(starts[some], stops[some])
 
     @staticmethod
     def _longest(bounds: NDArray[np.int64]) -> int:
-        block = 2**20
-        return max(int(np.diff(bounds[i : i + block + 1]).max(initial=0)) for i in range(0, len(bounds) - 1, block))
+        return max(int(np.diff(bounds[i : i + BLOCK + 1]).max(initial=0)) for i in range(0, len(bounds) - 1, BLOCK))
 
 
 @dataclass(frozen=True)
@@ -181,14 +232,15 @@ def whole(
     seed: int = 0,
 ) -> tuple[Any, Any]:
     """Pairs or labelled texts for training and for validation, the share from lo to hi drawn by the seed."""
-    spans = {stream: (bounds[:-1], bounds[1:]) for stream, bounds in store.bounds.items()}
+    spans = {stream: Kept(bounds[:-1], bounds[1:]) for stream, bounds in store.bounds.items()}
     keep = np.ones(len(store), bool)
-    for stream, (starts, stops) in spans.items():
-        long = stops - starts > limits[stream]
+    for stream, span in spans.items():
+        length = span.stops - span.starts
+        long = length > limits[stream]
         if too_long == "error" and long.any():
             first = int(np.flatnonzero(long)[0])
             raise ValueError(
-                f"{where(first)}: {int(stops[first] - starts[first])} tokens, and the model takes {limits[stream]}; "
+                f"{where(first)}: {int(length[first])} tokens, and the model takes {limits[stream]}; "
                 "give --too-long skip or cut, or train with a larger --model.ell-max"
             )
         keep &= ~long
@@ -196,9 +248,9 @@ def whole(
         which = np.flatnonzero(keep)
         if not len(which):
             raise ValueError(f"{where(0)}: this and all other records are longer than the model takes, {limits}")
-        spans = {stream: (starts[which], stops[which]) for stream, (starts, stops) in spans.items()}
+        spans = {stream: Kept(*span(which)) for stream, span in spans.items()}
         store = replace(store, classes=None if store.classes is None else store.classes[which])
-    count = len(next(iter(spans.values()))[0])
+    count = len(next(iter(spans.values())).starts)
     if share is None:
         return Whole(Rows(store, spans, Part(count), limits)), None
     train, valid = _drawn(count, share, seed)
