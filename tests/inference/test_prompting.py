@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from transalg.inference.answers import Written
 from transalg.inference.prompting import Template, ask
-from transalg.inference.run import Written
 
 
 @dataclass

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import exp
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tokenizers.decoders import DecodeStream
 
 from transalg.hyper import of
 from transalg.inference import beams as seq2seq
 from transalg.inference import reading
+from transalg.inference.answers import Classified, Scored, Written
 from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, own_numbers, shortest
+from transalg.inference.growing import Growing, stop_strings
 from transalg.inference.samplers import Sampler, samplers
 from transalg.inference.weights import pack
 from transalg.inference.weights import quantize as quantized
@@ -36,45 +36,6 @@ WORKS: dict[str, tuple[Task, ...]] = {  # what can be done with models of which 
     "score": ("lm", "mlm", "seq2seq"),
 }
 INSTEAD = {"lm": "generate, embed, score", "mlm": "fill, embed, score", "seq2seq": "predict, embed, score", "classify": "classify, embed"}
-
-
-@dataclass(frozen=True)
-class Written:
-    """A text that a model wrote."""
-
-    text: str
-    ids: list[int]
-    log_p: float  # log P̂ of all of it, with eos if it came
-    ended: bool  # by eos or a stop string, not by its length
-    score: float | None = None  # what a search ranks by
-
-
-@dataclass(frozen=True)
-class Classified:
-    """The most probable class of a text, and P̂ of all of them."""
-
-    label: str
-    P: dict[str, float]
-
-    @property
-    def probability(self) -> float:
-        return self.P[self.label]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """How probable a text is: log P̂ of every token."""
-
-    tokens: list[str]
-    log_p: list[float]
-
-    @property
-    def total(self) -> float:
-        return sum(self.log_p)
-
-    @property
-    def perplexity(self) -> float:
-        return exp(min(700.0, -self.total / max(1, len(self.log_p))))
 
 
 @dataclass(frozen=True)
@@ -153,7 +114,7 @@ class Run:
     def stream(self, prompt: str = "", *, stop: str | Sequence[str] = (), **options: Any) -> Iterator[str]:
         """What follows a prompt, piece by piece as it comes, whole characters only."""
         decoding = self._begin([prompt], 1, **options)
-        stops, text, seen = _stops(stop), _Text(self.tokenizer, decoding.rows[0]), 0
+        stops, text, seen = stop_strings(stop), Growing(self.tokenizer, decoding.rows[0]), 0
         while decoding.going:
             came = decoding.step()
             text.add(token for _, token in came)
@@ -177,11 +138,11 @@ class Run:
         """The same as `generate`, with token IDs and log P̂; so many samples for every prompt."""
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise ValueError(f"samples: expected 1 or more, got {samples}")
-        stops = _stops(stop)
+        stops = stop_strings(stop)
         results: list[list[Written]] = [[] for _ in prompts]
         for index in by_length(prompts, max(1, ROWS // samples)):
             decoding = self._begin([prompts[i] for i in index], samples, **options)
-            texts = [_Text(self.tokenizer, row) for row in decoding.rows]
+            texts = [Growing(self.tokenizer, row) for row in decoding.rows]
             while decoding.going:
                 for row, token in decoding.step():
                     if stops:
@@ -215,7 +176,7 @@ class Run:
         return begin(self._decoders(len(rows) * count), rows, given, ell_gen=ell_gen, generators=twins)
 
     def _written(self, row: list[int], found: Continuation, stops: Sequence[str]) -> Written:
-        text = _Text(self.tokenizer, row[: len(row) - len(found.ids)])
+        text = Growing(self.tokenizer, row[: len(row) - len(found.ids)])
         text.add(found.ids)
         cut = text.cut(stops)
         whole = text.whole()
@@ -371,51 +332,12 @@ class Run:
         return ids
 
 
-class _Text:
-    """The text of the tokens behind a prompt, as it grows."""
-
-    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int]) -> None:
-        self.tokenizer, self.text = tokenizer, ""
-        self.prompt = [one for one in prompt if one < tokenizer.mask_token]
-        self.ids: list[int] = []
-        self.stream = DecodeStream(ids=self.prompt, skip_special_tokens=False)
-
-    def add(self, tokens: Any) -> None:
-        for token in tokens:
-            if token < self.tokenizer.mask_token:
-                self.ids.append(token)
-                self.text += self.stream.step(self.tokenizer.core, token) or ""
-
-    def whole(self) -> str:
-        """With bytes at the end that are not yet, and now never will be, a character."""
-        before, after = self.tokenizer.decode(self.prompt), self.tokenizer.decode([*self.prompt, *self.ids])
-        self.text = after[len(before) :] if after.startswith(before) else self.tokenizer.decode(self.ids)
-        return self.text
-
-    def cut(self, stops: Sequence[str]) -> int | None:
-        """Where the first stop string begins."""
-        found = [place for stop in stops if (place := self.text.find(stop)) >= 0]
-        return min(found) if found else None
-
-    def pending(self, stops: Sequence[str]) -> int:
-        """How many characters at its end may be the beginning of a stop string."""
-        ends = (n for stop in stops for n in range(min(len(stop) - 1, len(self.text)), 0, -1) if self.text.endswith(stop[:n]))
-        return max(ends, default=0)
-
-
 def _several(text: str | Sequence[str], what: str) -> list[str]:
     """A text, or several, as several."""
     found = [text] if isinstance(text, str) else list(text) if isinstance(text, Sequence) else [text]
     if not found or not all(isinstance(one, str) for one in found):
         raise ValueError(f"{what}: expected a text or a list of texts, got {text!r}")
     return found
-
-
-def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
-    if not all(stops):
-        raise ValueError("stop: expected strings that are not empty")
-    return stops
 
 
 def seeded(seed: int | None) -> torch.Generator:
