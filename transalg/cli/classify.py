@@ -5,31 +5,20 @@ from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import MaybeFile, Texts, Using, as_line, progress, texts, unknown
+from transalg.cli.using import Reading, as_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(Using):
+class Classify(Reading):
     """The class of a text and how sure the model is. transalg classify RUN --text "Who was Galileo?"."""
 
-    text: Texts = ()
-    """The texts."""
-    file: MaybeFile = None
-    """Texts, one a line; or a table or JSON lines; - for standard input."""
-    column: str = "text"
-    """The column of the texts in a table or JSON lines."""
     all: bool = False
     """The probability of every class, not only of the most probable."""
 
     def run(self) -> None:
         run = self.load("classify")
-        given = texts(self.text, self.file, "--text", self.column)
-        unknown(run, given)
-        with progress("Classifying", len(given)) as done:
-            found = []
-            for i in range(0, len(given), 256):
-                found += run.classify(given[i : i + 256])
-                done(len(given[i : i + 256]))
+        given = self.given(run)
+        found = [one for part in self.parts("Classifying", given, 256) for one in run.classify(given[part])]
         with self.output() as out:
             for text, one in zip(given, found, strict=True):
                 if self.json:

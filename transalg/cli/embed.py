@@ -5,19 +5,13 @@ from typing import Annotated, Literal
 
 import tyro
 
-from transalg.cli.using import MaybeFile, Texts, Using, as_line, progress, texts, unknown
+from transalg.cli.using import Reading, as_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Embed(Using):
+class Embed(Reading):
     """Texts as vectors: what the last layer makes of them. transalg embed RUN --file texts.txt --out vectors.npy."""
 
-    text: Texts = ()
-    """The texts."""
-    file: MaybeFile = None
-    """Texts, one a line; or a table or JSON lines; - for standard input."""
-    column: str = "text"
-    """The column of the texts in a table or JSON lines."""
     pooling: Literal["mean", "first"] = "mean"
     """The mean over the tokens, or the first token's vector."""
     normalize: bool = False
@@ -27,26 +21,15 @@ class Embed(Using):
         run = self.load("embed")
         if len(self.runs) > 1:
             raise ValueError("embed: vectors of several runs have no common meaning; give one run")
-        given = texts(self.text, self.file, "--text", self.column)
-        unknown(run, given)
+        given = self.given(run)
 
         import numpy as np
 
-        with progress("Embedding", len(given)) as done:
-            parts = []
-            for i in range(0, len(given), 256):
-                parts.append(run.embed(given[i : i + 256], pooling=self.pooling, normalize=self.normalize))
-                done(len(parts[-1]))
+        parts = [run.embed(given[part], pooling=self.pooling, normalize=self.normalize) for part in self.parts("Embedding", given, 256)]
         matrix = np.concatenate(parts)
         if self.out is not None and self.out.suffix == ".npy":
-            part = self.out.with_name(f".{self.out.name}.part")
-            try:
-                with part.open("wb") as file:
-                    np.save(file, matrix)
-                part.replace(self.out)
-            except OSError as error:
-                part.unlink(missing_ok=True)
-                raise ValueError(f"{self.out}: cannot be written: {error.strerror}") from error
+            with self.output(binary=True) as file:
+                np.save(file, matrix)
             print(f"{matrix.shape[0]:,} × {matrix.shape[1]} in {self.out}")
             return
         with self.output() as out:

@@ -5,26 +5,21 @@ from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import MaybeFile, Texts, Using, as_line, texts, unknown
+from transalg.cli.using import Reading, Texts, as_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fill(Using):
+class Fill(Reading):
     """Fill masks: the most probable tokens for each, with their probabilities. transalg fill RUN --text "The <mask> sat."."""
 
     text: Texts = ()
     """Texts with one or more <mask> in them."""
-    file: MaybeFile = None
-    """Texts, one a line; or a table or JSON lines; - for standard input."""
-    column: str = "text"
-    """The column of the texts in a table or JSON lines."""
     k: int = 5
     """How many candidates for each mask."""
 
     def run(self) -> None:
         run = self.load("fill")
-        given = texts(self.text, self.file, "--text", self.column)
-        unknown(run, given)
+        given = self.given(run)
         found = run.fills(given, self.k)
         with self.output() as out:
             for text, masks in zip(given, found, strict=True):

@@ -5,35 +5,25 @@ from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import MaybeFile, Texts, Using, as_line, progress, texts, unknown
+from transalg.cli.using import Reading, Texts, as_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score(Using):
+class Score(Reading):
     """log P̂ of a text, token by token. transalg score RUN --text "The cat sat."."""
 
-    text: Texts = ()
-    """The texts."""
     context: Texts = ()
     """For a seq2seq model: what each text comes from, as many as there are texts."""
-    file: MaybeFile = None
-    """Texts, one a line; or a table or JSON lines; - for standard input."""
-    column: str = "text"
-    """The column of the texts in a table or JSON lines."""
     eos: bool = False
     """Count eos behind the text as well."""
 
     def run(self) -> None:
         run = self.load("score")
-        given = texts(self.text, self.file, "--text", self.column)
+        given = self.given(run)
         if run.task == "seq2seq" and len(self.context) != len(given):
             raise ValueError(f"--context: expected what each of the {len(given)} texts comes from, got {len(self.context)}")
-        unknown(run, given)
-        with progress("Scoring", len(given)) as done:
-            found = []
-            for i in range(0, len(given), 64):
-                found += run.scores(given[i : i + 64], contexts=self.context[i : i + 64] or None, eos=self.eos)
-                done(len(given[i : i + 64]))
+        parts = self.parts("Scoring", given, 64)
+        found = [one for part in parts for one in run.scores(given[part], contexts=self.context[part] or None, eos=self.eos)]
         with self.output() as out:
             for text, one in zip(given, found, strict=True):
                 if self.json:

@@ -52,14 +52,14 @@ class Using:
         return run
 
     @contextmanager
-    def output(self) -> Iterator[IO[str]]:
+    def output(self, *, binary: bool = False) -> Iterator[IO[Any]]:
         """Where results are written: standard output, or a file that is there as a whole or not at all."""
         if self.out is None:
             yield sys.stdout
             return
         part = self.out.with_name(f".{self.out.name}.part")
         try:
-            with part.open("w", encoding="utf-8") as file:
+            with part.open("wb") if binary else part.open("w", encoding="utf-8") as file:
                 yield file
             part.replace(self.out)
         except BaseException as error:
@@ -67,6 +67,31 @@ class Using:
             if isinstance(error, OSError):
                 raise ValueError(f"{self.out}: cannot be written: {error.strerror}") from error
             raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Using):
+    """Texts that are read in one pass."""
+
+    text: Texts = ()
+    """The texts."""
+    file: MaybeFile = None
+    """Texts, one a line; or a table or JSON lines; - for standard input."""
+    column: str = "text"
+    """The column of the texts in a table or JSON lines."""
+
+    def given(self, run: "Run") -> list[str]:
+        """The texts; what the vocabulary does not have of them is said."""
+        found = texts(self.text, self.file, "--text", self.column)
+        unknown(run, found)
+        return found
+
+    def parts(self, name: str, given: Sequence[Any], size: int) -> Iterator[slice]:
+        """So many texts at a time, with a bar that says how far it is."""
+        with progress(name, len(given)) as done:
+            for i in range(0, len(given), size):
+                yield slice(i, i + size)
+                done(len(given[i : i + size]))
 
 
 def texts(given: Sequence[str], file: Path | None, option: str, column: str = "text") -> list[str]:
