@@ -1,7 +1,5 @@
 """The three architectures and the classifier: Algorithms 8–10 for batches."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from math import sqrt
 from typing import Any, TypeVar
 
@@ -15,14 +13,14 @@ from transalg.formal.tree import Theta
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
 from transalg.model import bridge
 from transalg.model.blocks import DecoderLayer, Layer, norm
-from transalg.model.cache import Cache, Step
-from transalg.model.inputs import row_lengths, token_ids, within
+from transalg.model.cache import Cache
+from transalg.model.decoding import decode, new_cache, without_dropout
+from transalg.model.inputs import Lengths, row_lengths, token_ids, within
 from transalg.model.parameters import Part, below, initialise, is_sharded
 from transalg.model.positions import waves
 from transalg.model.rows import Rows, paired, rows
 from transalg.shapes import shapes
 
-Lengths = Tensor | Sequence[int] | None
 Device = torch.device | str | None
 Own = TypeVar("Own", bound="Transformer")
 
@@ -162,11 +160,15 @@ class DTransformer(Transformer):
         X = self._drop(self._embed(within("ids", where.pack(ids), self.hyper.N_V), where.positions(ids.device), ids.shape[1]))
         for layer in self.layers:
             X = self._through(layer, X, where)
-        return norm(X, self.gamma, self.optional("beta"), self.hyper.eps), where
+        return self.last_norm(X), where
+
+    def last_norm(self, X: Tensor) -> Tensor:
+        """Line 10."""
+        return norm(X, self.gamma, self.optional("beta"), self.hyper.eps)
 
     def cache(self, batch: int, ell: int | None = None) -> Cache:
         """Memory to decode `batch` rows of up to ℓ tokens, ℓ_max unless given."""
-        return _new_cache(self, self.hyper.L, batch, ell)
+        return new_cache(self, self.hyper.L, batch, ell)
 
     @torch.no_grad()
     def decode(self, ids: Tensor, cache: Cache, lengths: Lengths = None, *, last: bool = False) -> Tensor:
@@ -174,16 +176,7 @@ class DTransformer(Transformer):
 
         With `last`, only the logits of what follows the last new token of each row, B × N_V, 0 if it has none.
         """
-        X, step, there = _begin(self, self.hyper.L, ids, cache, lengths)
-        if not any(step.count):
-            return X.new_zeros(len(ids), *() if last else ids.shape[1:], self.hyper.N_V)
-        with _without_dropout(self):
-            for l, layer in enumerate(self.layers):
-                X = layer.decode(X, cache, l, step)
-        cache.advance(step)
-        X, there = _last(X, step, there) if last else (X, there)
-        logits = self.logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps))
-        return _hide(logits, ids.shape[: 1 if last else 2], there)
+        return decode(self, self.layers, ids, cache, lengths, last)
 
 
 class Encoder(Transformer):
@@ -292,7 +285,7 @@ class EDTransformer(Transformer):
         X = self._drop(self._embed(within("x", of_x.pack(x), self.hyper.N_V), of_x.positions(x.device), x.shape[1]))
         for layer in self.dec:
             X = self._through(layer, X, Z, of_x, of_z, buckets)
-        return self._final(X, "dec"), of_x
+        return self.last_norm(X), of_x
 
     def encode(self, z: Tensor, z_lengths: Lengths = None) -> tuple[Tensor, Rows]:
         """Z as the decoder sees it, a row for each token of z, and which is which."""
@@ -306,6 +299,10 @@ class EDTransformer(Transformer):
             Z = self._through(layer, Z, where)
         return self._final(Z, "enc")
 
+    def last_norm(self, X: Tensor) -> Tensor:
+        """Behind the decoder's layers."""
+        return self._final(X, "dec")
+
     def _final(self, X: Tensor, stack: str) -> Tensor:
         """With norms first, one more behind the last layer."""
         if not self.hyper.norm_first:
@@ -316,8 +313,8 @@ class EDTransformer(Transformer):
     def cache(self, z: Tensor, z_lengths: Lengths = None, ell: int | None = None) -> Cache:
         """Encode z, once, and make room to decode rows of up to ℓ tokens, ℓ_max unless given."""
         z = token_ids("z", z, self.hyper.ell_max)
-        cache = _new_cache(self, self.hyper.L_dec, len(z), ell)
-        with _without_dropout(self):
+        cache = new_cache(self, self.hyper.L_dec, len(z), ell)
+        with without_dropout(self):
             Z, where = self.encode(z, z_lengths)
         for layer in self.dec:
             k, v = (where.unpack(part).transpose(1, 2).contiguous() for part in layer.keys_and_values(Z))
@@ -330,79 +327,10 @@ class EDTransformer(Transformer):
     @torch.no_grad()
     def decode(self, x: Tensor, cache: Cache, lengths: Lengths = None, *, last: bool = False) -> Tensor:
         """Append tokens to the cache's rows of x; logits, B × width × N_V, of what follows each, or B × N_V with `last`. A row's length may be 0."""
-        X, step, there = _begin(self, self.hyper.L_dec, x, cache, lengths)
-        if not any(step.count):
-            return X.new_zeros(len(x), *() if last else x.shape[1:], self.hyper.N_V)
-        with _without_dropout(self):
-            for l, layer in enumerate(self.dec):
-                X = layer.decode(X, cache, l, step)
-        cache.advance(step)
-        X, there = _last(X, step, there) if last else (X, there)
-        return _hide(self.logits(self._final(X, "dec")), x.shape[: 1 if last else 2], there)
+        return decode(self, self.dec, x, cache, lengths, last)
 
 
 def _whole(part: Tensor) -> Tensor:
     """A parameter that is sharded over processes, in full."""
     whole: Tensor = part.full_tensor() if is_sharded(part) else part  # type: ignore[attr-defined]
     return whole
-
-
-@contextmanager
-def _without_dropout(model: Transformer) -> Iterator[None]:
-    """Decoding is never training, whatever mode the model is in."""
-    training = [module for module in model.modules() if module.training] if model.training else []
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
-def _new_cache(model: Transformer, layers: int, batch: int, ell: int | None) -> Cache:
-    hyper = model.hyper
-    if ell is not None and (not isinstance(ell, int) or not 1 <= ell <= hyper.ell_max):
-        raise refuse("ell", f"room for 1 to ℓ_max = {hyper.ell_max} tokens a row", ell)
-    if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
-        raise refuse("batch", "at least 1 row", batch)
-    H, d_attn, d_mid = hyper.heads
-    made: Any = {"dtype": model.dtype, "device": model.device}
-    keys, values = ([torch.zeros(batch, H, ell or hyper.ell_max, d, **made) for _ in range(layers)] for d in (d_attn, d_mid))
-    return Cache(keys, values, [0] * batch)
-
-
-def _begin(model: Transformer, layers: int, ids: Tensor, cache: Cache, lengths: Lengths) -> tuple[Tensor, Step, Tensor | None]:
-    """The embedded new tokens, B·width rows; where they go; and which of them are there, None if all are."""
-    if not isinstance(cache, Cache) or len(cache.keys) != layers or bool(cache.cross) != isinstance(model, EDTransformer):
-        raise refuse(
-            "cache", "one that this model made, by its method `cache`", "another" if isinstance(cache, Cache) else type(cache).__name__
-        )
-    if cache.ell > model.hyper.ell_max or cache.keys[0].shape[1::2] != model.hyper.heads[:2]:
-        raise refuse("cache", "one that this model made, by its method `cache`", "another")
-    if (cache.keys[0].dtype, cache.keys[0].device) != (model.dtype, model.device):
-        raise refuse("cache", f"{model.dtype} on {model.device}, as the model is", f"{cache.keys[0].dtype} on {cache.keys[0].device}")
-    ids = token_ids("ids", ids, model.hyper.ell_max)
-    counts = row_lengths("lengths", lengths, tuple(ids.shape), least=0)
-    step = cache.step(tuple(ids.shape), counts)
-    there = None
-    if counts is not None and set(counts) != {ids.shape[1]}:
-        there = torch.arange(ids.shape[1], device=ids.device) < torch.tensor(counts, device=ids.device)[:, None]
-        ids = ids.where(there, 0)
-    within("ids", ids, model.hyper.N_V)
-    return model._embed(ids.flatten(), step.positions.expand(len(ids), -1).flatten(), ids.shape[1]), step, there
-
-
-def _last(X: Tensor, step: Step, there: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The last new token of every row, and which rows have one, None if all have."""
-    B = len(step.before)
-    X = X.view(B, step.width, -1)
-    if there is None:
-        return X[:, -1], None
-    count = torch.tensor(step.count, device=X.device)
-    return X[torch.arange(B, device=X.device), (count - 1).clamp(min=0)], None if min(step.count) else count > 0
-
-
-def _hide(logits: Tensor, shape: torch.Size, there: Tensor | None) -> Tensor:
-    logits = logits.view(*shape, -1)
-    return logits if there is None else logits * there[..., None]

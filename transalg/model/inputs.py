@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._guards import detect_fake_mode
 
 from transalg.formal.domains import refuse
+
+Lengths = Tensor | Sequence[int] | None
 
 
 def token_ids(symbol: str, ids: Any, ell_max: int) -> Tensor:
@@ -49,7 +50,7 @@ def _whole(length: Any) -> Any:
 
 def within(symbol: str, ids: Tensor, count: int, name: str = "N_V") -> Tensor:
     """Every ID one of 0, …, count − 1. Tensors without values, on the meta device, while compiling or exporting, pass."""
-    if torch.compiler.is_compiling() or ids.is_meta or detect_fake_mode(ids) is not None or not ids.numel():
+    if type(ids) is not Tensor or torch.compiler.is_compiling() or ids.is_meta or not ids.numel():  # a FakeTensor is another type
         return ids
     if ids.numel() <= 64 and ids.device.type == "cpu":  # faster than two kernels
         values = ids.flatten().tolist()
