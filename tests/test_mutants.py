@@ -175,6 +175,7 @@ BAND = EQUALITY + "test_every_departure_alone[padded-DHyper-band=3,ell_max=37]"
 KERNELS, LOSS, ROWS, SYSTEMS = "model/test_attention.py::", "model/test_loss.py::", "model/test_rows.py::", "formal/test_systems.py::"
 MASKED = KERNELS + "test_a_band_is_dense_attention_under_a_mask"
 BLOCKS, ARCHITECTURES, ATTENTION, CACHE = "model/blocks.py", "model/architectures.py", "model/attention.py", "model/cache.py"
+SHARED = "model/decoding.py"
 
 DECODED, SAMPLERS, BEAMS, WEIGHTS = (f"inference/test_{name}.py::" for name in ("decoding", "samplers", "beams", "weights"))
 GENERATE, DECODING = DECODED + "test_generation_is_algorithm_14[tied]", "inference/decoding.py"
@@ -200,7 +201,7 @@ ENGINE = [
     Mutant("Sublayers", "self._norm(X, i) if self.norm_first else X", "self._norm(X, i)", E_EQ, BLOCKS),
     Mutant("Sublayers", "self.dropout, self.training) if self.dropout and self.training else", "self.dropout, True) if self.dropout else", MODULES + "test_dropout_is_for_training_only", BLOCKS),
     Mutant("Sublayers", "X + F.dropout(sublayer, self.dropout, self.training)", "F.dropout(X + sublayer, self.dropout, self.training)", MODULES + "test_dropout_stands_where_the_formal_algorithms_have_it", BLOCKS),
-    Mutant("Sublayers", "self.activation(self.linear(X, W, b)) if fused", "self.linear(X, W, b) if fused", D_EQ, BLOCKS),
+    Mutant("Sublayers", 'self.activation(self.linear(X, f"W_mlp{first}", f"b_mlp{first}")) if fused', 'self.linear(X, f"W_mlp{first}", f"b_mlp{first}") if fused', D_EQ, BLOCKS),
     Mutant("Layer", "self._before(X, 2)", "self._before(X, 1)", D_EQ, BLOCKS),
     Mutant("Layer", "self._behind(X, self.W(", "self._behind(self._before(X, 1), self.W(", D_EQ, BLOCKS),
     Mutant("DecoderLayer", "self.W_ed.cross(self._before(X, 4)", "self.W_ed.cross(self._before(X, 3)", ED_EQ, BLOCKS),
@@ -227,7 +228,7 @@ ENGINE = [
     Mutant("Cache", "[self.lengths[row] for row in order]", "self.lengths", D_LAW, CACHE),
     Mutant("Cache", "part.copy_(other)", "pass", ED_LAW, CACHE),
     Mutant("Attention", "dropout = self.dropout if self.training else 0.0", "dropout = 0.0", MODULES + "test_attention_weights_are_dropped_in_every_kind_of_attention", BLOCKS),
-    Mutant("_without_dropout", "module.training = False", "pass", MODULES + "test_decoding_drops_nothing", ARCHITECTURES),
+    Mutant("without_dropout", "module.training = False", "pass", MODULES + "test_decoding_drops_nothing", SHARED),
     Mutant("Cache", "else self.cross_mask.index_select(0, index)", "else self.cross_mask", ED_LAW, CACHE),
     Mutant("Cache", "before + new > self.ell", "before + new > self.ell + 1", INPUTS + "test_the_cache", CACHE),
     Mutant("Cache", "self.lengths = list(lengths)", "pass", MODULES + "test_a_cache_may_forget", CACHE),
@@ -241,14 +242,14 @@ ENGINE = [
     Mutant("Transformer", "X * sqrt(self.hyper.d_e)", "X * self.hyper.d_e", D_EQ, ARCHITECTURES),
     Mutant("Transformer", "self._positions[:ell]", "self._positions[-ell:]", D_EQ, ARCHITECTURES),
     Mutant("Transformer", '"W_e" if self.hyper.tied else "W_u"', '"W_e"', D_EQ, ARCHITECTURES),
-    Mutant("DTransformer", 'return norm(X, self.gamma, self.optional("beta"), self.hyper.eps), where', "return X, where", D_EQ, ARCHITECTURES),
-    Mutant("DTransformer", 'self.logits(norm(X, self.gamma, self.optional("beta"), self.hyper.eps))', "self.logits(X)", D_LAW, ARCHITECTURES),
+    Mutant("DTransformer", 'return norm(X, self.gamma, self.optional("beta"), self.hyper.eps)', "return X", D_EQ, ARCHITECTURES),
+    Mutant("decode", "model.logits(model.last_norm(X))", "model.logits(X)", D_LAW, SHARED),
     Mutant("Encoder", "if self.hyper.embedding_norm:", "if False:", E_EQ, ARCHITECTURES),
     Mutant("Encoder", "return self.W_s[0]", "return self.W_s[-1]", INPUTS + "test_segments", ARCHITECTURES),
     Mutant("Encoder", 'self.layers[0].activation(self.linear(X, "W_f", "b_f"))', 'self.linear(X, "W_f", "b_f")', C_EQ, ARCHITECTURES),
     Mutant("EDTransformer", 'self._final(Z, "enc")', 'self._final(Z, "dec")', ED_EQ, ARCHITECTURES),
-    Mutant("EDTransformer", 'return _hide(self.logits(self._final(X, "dec"))', "return _hide(self.logits(X)", ED_LAW, ARCHITECTURES),
-    Mutant("_begin", "step.positions.expand(len(ids), -1)", "(step.positions * 0).expand(len(ids), -1)", D_LAW, ARCHITECTURES),
+    Mutant("EDTransformer", 'return self._final(X, "dec")', 'return self._final(X, "enc")', ED_EQ, ARCHITECTURES),
+    Mutant("_begin", "step.positions.expand(len(ids), -1)", "(step.positions * 0).expand(len(ids), -1)", D_LAW, SHARED),
     Mutant("within", "most >= count", "most > count", INPUTS + "test_tokens_and_lengths", "model/inputs.py"),
     Mutant("row_lengths", "least <= length <= shape[1]", "length <= shape[1]", INPUTS + "test_tokens_and_lengths", "model/inputs.py"),
     # The loss
@@ -280,8 +281,9 @@ ENGINE = [
     Mutant("_extend", "if rank < beams:", "if True:", BEAMS + "test_the_search_is_what_one_would_write_down[25-3-0.0]", "inference/beams.py"),
     Mutant("_search", "lost.append(sentence.index)", "pass", BEAMS + "test_greedy_decoding_is_better_where_beams_lose_it", "inference/beams.py"),
     Mutant("Cache", "groups[::size]", "groups[: len(groups) // size]", BEAMS + "test_scores_and_order", "model/cache.py"),
-    Mutant("Int8", "clamp_(min=TINY)", "amax(dim=0, keepdim=True)", WEIGHTS + "test_a_product_in_8_bits_is_exact", "inference/weights.py"),
-    Mutant("Shared", "if self.even < len(self.W):", "if False:", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
+    Mutant("_in_steps", "X.amax(dim=1, keepdim=True)", "X.amax()", WEIGHTS + "test_a_product_in_8_bits_is_exact", "inference/weights.py"),
+    Mutant("_in_steps", "/ 255).float()", "/ 254).float()", WEIGHTS + "test_a_product_in_8_bits_is_the_same_alone", "inference/weights.py"),
+    Mutant("Turned", "Y.addmm_(X[:, self.even :], self.rest)", "Y", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
     Mutant("_pieces", "ell_max // 2", "ell_max", "inference/test_reading.py::test_scores_beyond_ell_max_have_half_of_it_as_context", "inference/reading.py"),
     Mutant("_pseudo", "range(i + 1, i + 1 + len(ids))", "range(i, i + len(ids))", "inference/test_reading.py::test_an_encoder_scores_each_token_given_all_others", "inference/reading.py"),
     # The formal systems

@@ -6,7 +6,7 @@ Decoding a token reads every weight once and computes little with it, so its tim
 import copy
 import warnings
 from collections.abc import Callable
-from math import inf
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -18,27 +18,32 @@ from transalg.model.parameters import Part, StandIn
 
 Model = TypeVar("Model", bound=Part)
 MATRICES = ("W_e", "W_u", "W_f", "W_qkv", "W_q", "W_kv", "W_o", "W_mlp1", "W_mlp2", "W_mlp3", "W_mlp4")  # those that `Part.linear` has
-TINY = 1e-30  # what a row of zeros is divided by
+MANY = 256  # rows, from which on torch's own product is the fastest
+LEAST = 6.1e-5  # of a step of X, below which torch's kernel does not go
 # the operators themselves: what torch.ops puts around them takes longer than a small product
-FBGEMM = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
+DYNAMIC = torch.ops.quantized.linear_dynamic.default._op
+WHOLE = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
 ONEDNN = torch.ops.mkldnn._linear_pointwise.default._op
 LARGEST = 63  # a product of 8 by 8 bits adds pairs in 16 on CPUs without VNNI: 2 · 255 · 63 is what they hold
 
 
 class Int8(StandIn):
-    """W[i,j] ≈ s[i] n[i,j] with whole numbers n of 8 bits, s[i] = max |W[i,:]| / 63; a row x of what it multiplies likewise, in steps of max |x| / 127.
+    """W[i,j] ≈ s[i] n[i,j] with whole numbers |n[i,j]| ≤ 63, s[i] = max |W[i,:]| / 63; a row x of what it multiplies likewise, in 255 steps.
 
-    What a row gives is the same alone as among others, on every device.
+    What a row gives is the same alone as among others, on every device: x has the same whole numbers.
     """
 
     s: Tensor
     n: Tensor | None
+    sums: Tensor  # of s n along the rows
 
-    def __init__(self, W: Tensor, *, table: bool = False) -> None:
+    def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False) -> None:
         super().__init__()
+        self.b = b
         s = W.abs().amax(dim=1) / LARGEST
         n = (W / torch.where(s == 0, 1, s)[:, None]).round().to(torch.int8)
         self.register_buffer("s", s)
+        self.register_buffer("sums", n.sum(dim=1) * s, persistent=False)
         self.shape = tuple(W.shape)
         self.packed = None
         if s.device.type == "cpu" and s.dtype == torch.float32 and "fbgemm" in torch.backends.quantized.supported_engines:
@@ -57,20 +62,16 @@ class Int8(StandIn):
     def nbytes(self) -> int:
         return self.s.nbytes + self.shape[0] * self.shape[1] * ((self.n is not None) + (self.packed is not None))
 
-    def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
-        if self.packed is not None and len(X) == 1:
-            Y = FBGEMM(X, max(float(torch.linalg.vector_norm(X, inf)), TINY) / 127, 128, self.packed)
-            return self._plus(Y, b)
-        r = torch.linalg.vector_norm(X, inf, dim=1, keepdim=True).clamp_(min=TINY)
+    def multiply(self, X: Tensor) -> Tensor:
+        if self.packed is not None and X.shape[0] == 1:
+            Y: Tensor = DYNAMIC(X, self.packed)
+            return Y if self.b is None else Y.add_(self.b)
+        m, zero, step = _in_steps(X)
         if self.packed is not None:
-            Y = FBGEMM(X / r, 1 / 127, 128, self.packed)
+            Y = torch.addcmul(WHOLE(m, 1.0, 0, self.packed), zero, self.sums, value=-1)
         else:
-            Y = F.linear((X / r * 127).round() / 127, self.numbers().to(X.dtype)) * self.s
-        return torch.addcmul(b, Y, r) if b is not None else Y * r
-
-    @staticmethod
-    def _plus(Y: Tensor, b: Tensor | None) -> Tensor:
-        return Y if b is None else Y + b
+            Y = F.linear(m - zero, self.numbers().to(X.dtype)) * self.s
+        return torch.addcmul(self.b, Y, step) if self.b is not None else Y * step
 
     def numbers(self) -> Tensor:
         """n."""
@@ -84,6 +85,16 @@ class Int8(StandIn):
 
     def matrix(self) -> Tensor:
         return self.numbers().to(self.dtype) * self.s[:, None]
+
+
+def _in_steps(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each row x, whole numbers m from 0 to 255, the one that stands for 0, and the step: x ≈ (m − zero) step. Those that `DYNAMIC` has."""
+    least, most = X.amin(dim=1, keepdim=True).clamp_(max=0), X.amax(dim=1, keepdim=True).clamp_(min=0)
+    between = ((most.double() - least) / 255).float()
+    zero = (least / between.clamp(min=1e-38).double()).round_().neg_().to(X.dtype)
+    step = between.clamp(min=LEAST)
+    m = torch.addcmul(zero.double(), X.double(), (1 / step).double()).float()  # rounded once, as by the kernel
+    return m.round_().clamp_(0, 255).to(X.dtype), zero, step.to(X.dtype)
 
 
 def _packed(n: Tensor, s: Tensor) -> Any:
@@ -100,63 +111,87 @@ def _packed(n: Tensor, s: Tensor) -> Any:
         torch.backends.quantized.engine = engine
 
 
-class Packed(StandIn):
-    """W in float32, in the order in which oneDNN's kernels read it when they multiply so many rows, or several."""
-
-    table: Tensor | None
-    device = torch.device("cpu")
-    dtype = torch.float32
-
-    def __init__(self, W: Tensor, *, rows: int | None = None, table: bool = False) -> None:
-        super().__init__()
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(W, rows)
-        self.register_buffer("table", W if table else None, persistent=False)
-
-    def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
-        Y: Tensor = ONEDNN(X, self.packed, b, "none", [], "")
-        return Y
-
-    def fused(self, X: Tensor, b: Tensor | None, activation: str) -> Tensor | None:
-        name, algorithm = {"ReLU": ("relu", ""), "GELU": ("gelu", "none"), "tanh_GELU": ("gelu", "tanh")}[activation]
-        Y: Tensor = ONEDNN(X, self.packed, b, name, [], algorithm)
-        return Y
-
-    def rows(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self.matrix() if self.table is None else self.table)
-
-    def matrix(self) -> Tensor:
-        W: Tensor = self.packed.to_dense()
-        return W
-
-
-class Shared(StandIn):
-    """W as it is, its rows dealt out to the threads when it multiplies one row: a matrix by a vector is one thread's work otherwise."""
+class Form(StandIn):
+    """W as it is, with another way to multiply few rows."""
 
     W: Tensor
 
-    def __init__(self, W: Tensor, threads: int | None = None) -> None:
+    def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False) -> None:
         super().__init__()
         self.register_buffer("W", W, persistent=False)
-        self.threads = threads or torch.get_num_threads()
-        self.even = len(W) // self.threads * self.threads
-        self.parts = W[: self.even].view(self.threads, -1, W.shape[1]).mT
-        self.device, self.dtype = W.device, W.dtype
-
-    def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
-        if len(X) > 1:
-            return F.linear(X, self.W, b)
-        Y = X.new_empty(1, len(self.W))
-        each = Y[:, : self.even].view(self.threads, 1, -1)
-        torch.bmm(X.expand(self.threads, 1, -1), self.parts, out=each)
-        if self.even < len(self.W):
-            torch.mm(X, self.W[self.even :].T, out=Y[:, self.even :])
-        return Y if b is None else Y.add_(b)
+        self.b, self.device, self.dtype = b, W.device, W.dtype
 
     def rows(self, ids: Tensor) -> Tensor:
         return F.embedding(ids, self.W)
 
     def matrix(self) -> Tensor:
         return self.W
+
+
+class Packed(Form):
+    """For several rows: W in the order in which oneDNN's kernels read it."""
+
+    def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False) -> None:
+        super().__init__(W, b)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(W, None)
+
+    def multiply(self, X: Tensor) -> Tensor:
+        if X.shape[0] >= MANY:
+            return F.linear(X, self.W, self.b)
+        Y: Tensor = ONEDNN(X, self.packed, self.b, "none", [], "")
+        return Y
+
+    def fused(self, X: Tensor, activation: str) -> Tensor | None:
+        if X.shape[0] >= MANY:
+            return None
+        name, algorithm = {"ReLU": ("relu", ""), "GELU": ("gelu", "none"), "tanh_GELU": ("gelu", "tanh")}[activation]
+        Y: Tensor = ONEDNN(X, self.packed, self.b, name, [], algorithm)
+        return Y
+
+
+class Shared(Form):
+    """For one row: the rows of W are dealt out to the threads; a matrix by a vector is one thread's work otherwise."""
+
+    def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False, threads: int | None = None) -> None:
+        super().__init__(W, b)
+        self.threads = threads or torch.get_num_threads()
+        b_parts = self._deal(W, b)
+        self.dealt: Callable[[Tensor, Tensor], Tensor] = torch.bmm if b_parts is None else partial(torch.baddbmm, b_parts)
+
+    def _deal(self, W: Tensor, b: Tensor | None) -> Tensor | None:
+        """Everyone's part of W, what cannot be dealt out evenly, and everyone's part of b."""
+        self.even = len(W) // self.threads * self.threads
+        self.parts, self.rest = W[: self.even].view(self.threads, -1, W.shape[1]).mT, W[self.even :]
+        return None if b is None else b[: self.even].view(self.threads, 1, -1)
+
+    def multiply(self, X: Tensor) -> Tensor:
+        if X.shape[0] == 1:
+            return self._one(X)
+        if X.shape[0] >= MANY:
+            return F.linear(X, self.W, self.b)
+        Y = torch.mm(self.W, X.T).T  # a prompt: W Xᵀ is faster than X Wᵀ
+        return torch.add(Y, 0 if self.b is None else self.b, out=X.new_empty(Y.shape))
+
+    def _one(self, X: Tensor) -> Tensor:
+        Y = self.dealt(X.expand(self.threads, 1, -1), self.parts).view(1, -1)
+        if not self.rest.shape[0]:
+            return Y
+        return torch.cat([Y, F.linear(X, self.rest, None if self.b is None else self.b[self.even :])], dim=1)
+
+
+class Turned(Shared):
+    """The same with the rows of Wᵀ: each thread adds up its share of every sum. Where W has many rows, memory is read in longer pieces."""
+
+    def _deal(self, W: Tensor, b: Tensor | None) -> Tensor | None:
+        self.even = W.shape[1] // self.threads * self.threads
+        self.parts, self.rest = W.T[: self.even].reshape(self.threads, -1, len(W)).contiguous(), W.T[self.even :].contiguous()
+        return None if b is None else torch.cat([b[None], b.new_zeros(self.threads - 1, len(b))])[:, None]
+
+    def _one(self, X: Tensor) -> Tensor:
+        if not self.rest.shape[0]:
+            return self.dealt(X.view(self.threads, 1, -1), self.parts).sum(0)
+        Y = self.dealt(X[:, : self.even].reshape(self.threads, 1, -1), self.parts).sum(0)
+        return Y.addmm_(X[:, self.even :], self.rest)
 
 
 def quantize(model: Model, to: Literal["int8"] = "int8") -> Model:
@@ -178,9 +213,8 @@ def pack(model: Model, rows: int | None = None, *, least: int | None = None) -> 
     return _with(model, Packed, 2**15 if least is None else least)
 
 
-def _for_one_row(W: Tensor, *, table: bool) -> StandIn:
-    """oneDNN is faster where there are many rows in W and each is short."""
-    return Packed(W, rows=1, table=table) if len(W) >= 4 * W.shape[1] else Shared(W)
+def _for_one_row(W: Tensor, b: Tensor | None, *, table: bool) -> StandIn:
+    return Turned(W, b) if len(W) >= 2 * W.shape[1] else Shared(W, b)
 
 
 def _can_pack(model: Part) -> bool:
@@ -200,5 +234,6 @@ def _with(model: Model, make: Callable[..., StandIn], least: int = 0) -> Model:
             if W is None or W.numel() < least or (name == "W_e" and not hyper.tied):  # an embedding alone is never multiplied by
                 continue
             del part._parameters[name]
-            part.register_module(name, make(W.detach().contiguous(), table=name == "W_e"))
+            b = part._parameters.get("b_u" if name == "W_e" else f"b{name[1:]}")
+            part.register_module(name, make(W.detach().contiguous(), None if b is None else b.detach(), table=name == "W_e"))
     return twin

@@ -67,7 +67,7 @@ class Attention(Part):
         B, width = len(step.before), step.width
         qkv = self.linear(X, "W_qkv", "b_qkv")
         if width == 1 and self.d_attn == self.d_mid:  # in the fewest operations: for one token they take longer than what they do
-            q, k, v = torch.split(qkv.view(B, 3 * self.H, 1, self.d_mid), self.H, 1)
+            q, k, v = qkv.view(B, 3, self.H, 1, self.d_mid).unbind(1)
         else:
             parts = self._heads(qkv, (self.d_attn, self.d_attn, self.d_mid))
             q, k, v = (each.view(B, width, self.H, -1).transpose(1, 2) for each in parts)
@@ -154,10 +154,9 @@ class Sublayers(Part):
 
     def _mlp(self, X: Tensor, first: int) -> Tensor:
         """With W_mlp and b_mlp of this number, then of the next."""
-        W, b = f"W_mlp{first}", f"b_mlp{first}"
-        stand_in = self._modules.get(W)
-        fused = stand_in.fused(X, self._parameters[b], self.name) if isinstance(stand_in, StandIn) else None
-        X = self.activation(self.linear(X, W, b)) if fused is None else fused
+        stand_in = self._modules.get(f"W_mlp{first}")
+        fused = stand_in.fused(X, self.name) if isinstance(stand_in, StandIn) else None
+        X = self.activation(self.linear(X, f"W_mlp{first}", f"b_mlp{first}")) if fused is None else fused
         return self.linear(X, f"W_mlp{first + 1}", f"b_mlp{first + 1}")
 
 

@@ -32,7 +32,7 @@ class Part(nn.Module):
         """X Wᵀ + b, with the matrix of this name, or what stands in for it, and the vector of this name, if there is one."""
         stand_in = self._modules.get(W)
         if isinstance(stand_in, StandIn):
-            return stand_in.multiply(X, self._parameters.get(b))
+            return stand_in.multiply(X)
         return F.linear(X, self._parameters[W], self._parameters.get(b))  # type: ignore[arg-type]
 
     def stand_ins(self) -> dict[str, "StandIn"]:
@@ -41,16 +41,16 @@ class Part(nn.Module):
 
 
 class StandIn(nn.Module):
-    """A matrix in another form, under its name in a part: packed as a kernel likes it, or in fewer bits."""
+    """A matrix W with its b in another form, under W's name in a part: as a kernel likes it, or in fewer bits."""
 
     device: torch.device
     dtype: torch.dtype  # of what it multiplies
 
-    def multiply(self, X: Tensor, b: Tensor | None) -> Tensor:
+    def multiply(self, X: Tensor) -> Tensor:
         """X Wᵀ + b."""
         raise NotImplementedError
 
-    def fused(self, X: Tensor, b: Tensor | None, activation: str) -> Tensor | None:
+    def fused(self, X: Tensor, activation: str) -> Tensor | None:
         """The activation of this name of X Wᵀ + b, where one kernel does both; otherwise None."""
         return None
 
