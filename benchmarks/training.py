@@ -193,12 +193,13 @@ def cmudict(folder: Path) -> None:
         wrong[beams] = sum(one["prediction"] not in references[one["input"]] for one in found) / len(found)
     curve = ", ".join(f"{line['val_loss']:.3f} at {line['seconds']:.0f} s" for line in metrics(run) if "val_loss" in line)
     print(
-        f"  {wrong[1]:.1%} of {len(references):,} words wrong, {wrong[5]:.1%} with 5 beams, after {metrics(run)[-1]['seconds']:.0f} s of training; validation loss {curve}"
+        f"  {wrong[1]:.1%} of {len(references):,} words wrong, {wrong[5]:.1%} with 5 beams, after {metrics(run)[-1]['seconds']:.0f} s of training; "
+        f"validation loss {curve}"
     )
 
 
-CMUDICT = ["--tokenizer", "word", "--model.L-enc", "3", "--model.L-dec", "3", "--model.d-e", "256", "--train.batch-size", "128"]
-CMUDICT += ["--train.steps", "4000", "--train.eta", "0.008", "--train.eval-every", "500"]
+CMUDICT = ["--tokenizer", "word", "--model.L-enc", "3", "--model.L-dec", "3", "--model.d-e", "128", "--model.dropout", "0.1"]
+CMUDICT += ["--train.batch-size", "128", "--train.steps", "6000", "--train.eval-every", "1000"]
 
 
 # Tokenising, corpora, start --------------------------------------------------------------------------------------------
