@@ -199,7 +199,9 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
 KILLED = """
 import json, os, random, select, signal, sys
 from pathlib import Path
+import numpy.random
 import torch
+import torch._dynamo  # what every child would import for its first step
 torch.set_num_threads(1)
 from tests.training.runs import config, files
 from transalg.training import checkpoints
