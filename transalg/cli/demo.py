@@ -24,7 +24,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "train": {"steps": 320},
     },
     "dates": {"task": "seq2seq", "data": "dates", "train": {"steps": 700, "batch_size": 64}},
-    "stdlib": {"task": "classify", "data": "stdlib", "train": {"epochs": 5, "token_drop": 0.2}},
+    "stdlib": {"task": "classify", "data": "stdlib", "model": {"label_smoothing": 0.1}, "train": {"epochs": 5, "token_drop": 0.2}},
 }
 TITLES = {
     "pydocs": "A GPT (Algorithm 10) learns Python's own reference",
