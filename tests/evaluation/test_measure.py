@@ -54,6 +54,15 @@ def test_language_models_against_the_formal_algorithm(trained: dict[str, Run]) -
     assert figures["bits per byte"] == pytest.approx(total / math.log(2) / sum(len(line) for line in lines))
 
 
+def test_every_token_of_a_long_text_is_predicted_once(trained: dict[str, Run], tmp_path: Path) -> None:
+    """A chunk begins with the last token of the one before, which was predicted there."""
+    run, text = trained["lm"], "a cat sat on the mat " * 11
+    (tmp_path / "long.txt").write_text(text + "\n")
+    figures = evaluate(run, str(tmp_path / "long.txt")).figures
+    assert len(text) > 7 * run.ell_max and figures["predicted tokens"] == len(text) + 1
+    assert figures["bits per byte"] == pytest.approx(figures["loss"] * (len(text) + 1) / math.log(2) / len(text))
+
+
 def test_pairs_are_counted_as_plainly_as_can_be(trained: dict[str, Run]) -> None:
     measured = evaluate(trained["seq2seq"], str(trained["seq2seq"].folder.parent / "pairs.txt"), predictions=True)
     kept = measured.predictions
