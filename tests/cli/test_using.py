@@ -9,6 +9,7 @@ import pytest
 
 import transalg as package
 from tests.training.runs import TASKS, config, files
+from transalg.cli.using import Reading
 from transalg.training.start import train
 
 
@@ -142,3 +143,21 @@ def test_unknown_characters_are_named(transalg, folder: Path) -> None:
 def test_what_is_wrong_is_said_in_a_line(transalg, folder: Path, command: str, message: str) -> None:
     status, shown, error = transalg(*command.format(**{task: folder / task for task in TASKS}).split())
     assert status == 2 and message in error and not shown and len(error.splitlines()) == 1 and "Traceback" not in error
+
+
+def test_a_file_of_results_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    verb = Reading(runs=(tmp_path,), out=tmp_path / "out.txt")
+    (tmp_path / "out.txt").write_text("old")
+    with pytest.raises(TypeError), verb.output() as out:
+        out.writelines(["half", None])
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"] and (tmp_path / "out.txt").read_text() == "old"
+    with verb.output() as out:
+        out.write("new")
+        out.flush()
+        assert (tmp_path / "out.txt").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"] and (tmp_path / "out.txt").read_text() == "new"
+
+
+def test_texts_are_read_so_many_at_a_time(tmp_path: Path) -> None:
+    texts = ["a", "b", "c", "d", "e"]
+    assert [texts[part] for part in Reading(runs=(tmp_path,)).parts("Reading", texts, 2)] == [["a", "b"], ["c", "d"], ["e"]]
