@@ -37,7 +37,17 @@ def test_a_packed_model_is_the_formal_algorithm(case, rows: int | None) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3, 301])
-@pytest.mark.parametrize("form", [Packed, partial(Shared, threads=2), partial(Turned, threads=2), partial(Turned, threads=1)])
+@pytest.mark.parametrize(
+    "form",
+    [
+        Packed,
+        partial(Shared, threads=2),
+        partial(Turned, threads=2),
+        partial(Shared, threads=61),
+        partial(Turned, threads=61),
+        partial(Turned, threads=1),
+    ],
+)
 def test_every_form_multiplies_alike(form, rows: int) -> None:
     """As many rows as cannot be dealt out evenly, one row to multiply and several, with a bias and without."""
     W, X, b = torch.randn(53, 37, generator=rng(0)), torch.randn(rows, 37, generator=rng(1)), torch.randn(53, generator=rng(2))

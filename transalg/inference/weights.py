@@ -154,7 +154,7 @@ class Shared(Form):
 
     def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False, threads: int | None = None) -> None:
         super().__init__(W, b)
-        self.threads = threads or torch.get_num_threads()
+        self.threads = min(threads or torch.get_num_threads(), *W.shape)  # everyone gets something
         b_parts = self._deal(W, b)
         self.dealt: Callable[[Tensor, Tensor], Tensor] = torch.bmm if b_parts is None else partial(torch.baddbmm, b_parts)
 
