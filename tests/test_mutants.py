@@ -167,6 +167,7 @@ FORMAL = [
 
 
 EQUALITY, MODULES, INPUTS = "model/test_equality.py::", "model/test_modules.py::", "model/test_inputs.py::"
+DROPOUT = "model/test_dropout.py::"
 D_EQ, E_EQ, C_EQ, ED_EQ = (
     EQUALITY + f"test_any_combination_of_departures[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper")
 )
@@ -188,7 +189,7 @@ ENGINE = [
     Mutant("Attention", "self.keys_and_values(Z)", "self.keys_and_values(X)", ED_EQ, BLOCKS),
     Mutant("Attention", "None if self.causal or there is None else", "None if True else", E_LAW, BLOCKS),
     Mutant("Attention", "else there[:, None, None]", "else ~there[:, None, None]", E_EQ, BLOCKS),
-    Mutant("Attention", "self.dropout if self.training else 0.0", "self.dropout", MODULES + "test_dropout_is_for_training_only", BLOCKS),
+    Mutant("Attention", "self.dropout if self.training else 0.0", "self.dropout", DROPOUT + "test_dropout_is_for_training_only", BLOCKS),
     Mutant("Attention", "causal=self.causal", "causal=False", D_EQ, BLOCKS),
     Mutant("Attention", "if self.band is not None:", "if False:", BAND, BLOCKS),
     Mutant("Attention", "step.mask(self.band, first)", "step.mask(None, first)", D_LAW, BLOCKS),
@@ -199,8 +200,8 @@ ENGINE = [
     Mutant("Attention", '"W_kv", "b_kv"', '"W_kv", ""', ED_EQ, BLOCKS),
     Mutant("Sublayers", "return X if self.norm_first else self._norm(X, i)", "return X", E_EQ, BLOCKS),
     Mutant("Sublayers", "self._norm(X, i) if self.norm_first else X", "self._norm(X, i)", E_EQ, BLOCKS),
-    Mutant("Sublayers", "self.dropout, self.training) if self.dropout and self.training else", "self.dropout, True) if self.dropout else", MODULES + "test_dropout_is_for_training_only", BLOCKS),
-    Mutant("Sublayers", "X + F.dropout(sublayer, self.dropout, self.training)", "F.dropout(X + sublayer, self.dropout, self.training)", MODULES + "test_dropout_stands_where_the_formal_algorithms_have_it", BLOCKS),
+    Mutant("Sublayers", "self.dropout, self.training) if self.dropout and self.training else", "self.dropout, True) if self.dropout else", DROPOUT + "test_dropout_is_for_training_only", BLOCKS),
+    Mutant("Sublayers", "X + F.dropout(sublayer, self.dropout, self.training)", "F.dropout(X + sublayer, self.dropout, self.training)", DROPOUT + "test_dropout_stands_where_the_formal_algorithms_have_it", BLOCKS),
     Mutant("Sublayers", 'self.activation(self.linear(X, f"W_mlp{first}", f"b_mlp{first}")) if fused', 'self.linear(X, f"W_mlp{first}", f"b_mlp{first}") if fused', D_EQ, BLOCKS),
     Mutant("Layer", "self._before(X, 2)", "self._before(X, 1)", D_EQ, BLOCKS),
     Mutant("Layer", "self._behind(X, self.W(", "self._behind(self._before(X, 1), self.W(", D_EQ, BLOCKS),
@@ -227,8 +228,8 @@ ENGINE = [
     Mutant("Cache", "torch.arange(before[0], end", "torch.arange(0, end - before[0]", D_LAW, CACHE),
     Mutant("Cache", "[self.lengths[row] for row in order]", "self.lengths", D_LAW, CACHE),
     Mutant("Cache", "part.copy_(other)", "pass", ED_LAW, CACHE),
-    Mutant("Attention", "dropout = self.dropout if self.training else 0.0", "dropout = 0.0", MODULES + "test_attention_weights_are_dropped_in_every_kind_of_attention", BLOCKS),
-    Mutant("without_dropout", "module.training = False", "pass", MODULES + "test_decoding_drops_nothing", SHARED),
+    Mutant("Attention", "dropout = self.dropout if self.training else 0.0", "dropout = 0.0", DROPOUT + "test_attention_weights_are_dropped_in_every_kind_of_attention", BLOCKS),
+    Mutant("without_dropout", "module.training = False", "pass", DROPOUT + "test_decoding_drops_nothing", SHARED),
     Mutant("Cache", "else self.cross_mask.index_select(0, index)", "else self.cross_mask", ED_LAW, CACHE),
     Mutant("Cache", "before + new > self.ell", "before + new > self.ell + 1", INPUTS + "test_the_cache", CACHE),
     Mutant("Cache", "self.lengths = list(lengths)", "pass", MODULES + "test_a_cache_may_forget", CACHE),

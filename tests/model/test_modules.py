@@ -4,7 +4,6 @@ import copy
 import os
 import tempfile
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -17,30 +16,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
 import transalg
+from tests.model.models import KINDS, RICH, inputs, make
 from tests.strategies import rng
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.hyper import DHyper, EDHyper
 from transalg.model import DTransformer, EDTransformer, log_loss, positions
 from transalg.model.sharding import shard
-from transalg.verify.batches import draw
 from transalg.verify.cases import MODELS, small
-
-KINDS = (DHyper, EHyper, ClassifierHyper, EDHyper)
-RICH: dict[type, dict[str, Any]] = {
-    DHyper: {"band": 3, "ell_max": 37, "tied": True},
-    EHyper: {"segments": 2, "embedding_norm": True, "output_bias": True},
-    ClassifierHyper: {"norm_first": True},
-    EDHyper: {"positions": "sinusoids", "scaled": True},
-}
-
-
-def make(kind: type, **options: Any) -> Any:
-    return MODELS[kind](small(kind, **RICH[kind]), generator=rng(0), **options).eval()
-
-
-def inputs(kind: type, full: bool = True) -> tuple[Any, ...]:
-    batch = draw(small(kind, **RICH[kind]), rng(1))
-    ids = (batch.z, batch.x) if kind is EDHyper else (batch.x,)
-    return ids if full else (*ids, *([batch.z_lengths] if kind is EDHyper else []), batch.x_lengths)
 
 
 def test_they_are_where_users_look_for_them() -> None:
@@ -183,6 +164,23 @@ def test_a_model_says_what_it_is() -> None:
     assert "N_V=23, ell_max=37" in repr(make(DHyper)) and "tied=True, band=3" in repr(make(DHyper))
 
 
+def test_export_leaves_no_trace() -> None:
+    """Sinusoids made while exporting have no values; a model that runs afterwards must not find them."""
+    model = make(EDHyper)
+    ids = inputs(EDHyper)
+    expected = model(*ids)
+    positions._made.cache_clear()
+    exported = torch.export.export(model, ids)
+    assert_close(exported.module()(*ids), expected)
+    assert model(*ids).equal(expected)
+
+
+def test_fake_tensors_have_shapes_and_no_values_to_look_at() -> None:
+    with FakeTensorMode():
+        model = DTransformer(small(DHyper))
+        assert model(torch.zeros(2, 5, dtype=torch.long)).shape == (2, 5, 23)
+
+
 # Many processes, seen from one -----------------------------------------------------------------------------------------
 
 
@@ -224,125 +222,6 @@ def test_fully_sharded(kind: type, process_group: None) -> None:
     model.reset_parameters(rng(3))
     plain.reset_parameters(rng(3))
     assert all(ours.full_tensor().equal(theirs) for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True))
-
-
-# Dropout ---------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_dropout_is_for_training_only(kind: type) -> None:
-    hyper = small(kind, **RICH[kind] | {"dropout": 0.4, "attention_dropout": 0.3})
-    model = MODELS[kind](hyper, generator=rng(0))
-    plain = MODELS[kind](small(kind, **RICH[kind]), generator=rng(0))
-    ids = inputs(kind, full=False)
-    assert model.eval()(*ids).equal(plain(*ids))
-    model.train()
-    torch.manual_seed(0)
-    one, other = model(*ids), model(*ids)
-    torch.manual_seed(0)
-    assert not one.equal(other) and model(*ids).equal(one)
-
-
-@pytest.mark.parametrize("departures", [{}, {"band": 3, "ell_max": 37}, {"positions": "relative", "d_r": 4}], ids=str)
-def test_attention_weights_are_dropped_in_every_kind_of_attention(departures: dict[str, Any]) -> None:
-    """W_o = 1, W_v = 1 and values alike: without dropout attention gives back what it averages, with it it does not."""
-    hyper = small(DHyper, L=2, attention_dropout=0.5, **departures)
-    model = DTransformer(hyper, dtype=torch.float64, generator=rng(0)).train()
-    ids = torch.randint(20, (4, 7), generator=rng(1))
-    torch.manual_seed(0)
-    one, other = model(ids), model(ids)
-    assert not torch.allclose(one, other)
-    assert model.eval()(ids).equal(model(ids))
-
-
-@pytest.mark.parametrize("kind", [DHyper, EDHyper])
-def test_decoding_drops_nothing(kind: type) -> None:
-    """Whatever mode the model is in, and it stays in that mode."""
-    model = MODELS[kind](small(kind, dropout=0.4, attention_dropout=0.3), generator=rng(0)).train()
-    ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
-
-    def decoded() -> torch.Tensor:
-        return model.decode(ids, model.cache(ids) if kind is EDHyper else model.cache(2))
-
-    training = decoded()
-    assert model.training and all(module.training for module in model.modules())
-    assert training.equal(decoded())
-    model.eval()
-    assert training.equal(decoded())
-
-
-def test_export_leaves_no_trace() -> None:
-    """Sinusoids made while exporting have no values; a model that runs afterwards must not find them."""
-    model = make(EDHyper)
-    ids = inputs(EDHyper)
-    expected = model(*ids)
-    positions._made.cache_clear()
-    exported = torch.export.export(model, ids)
-    assert_close(exported.module()(*ids), expected)
-    assert model(*ids).equal(expected)
-
-
-def test_fake_tensors_have_shapes_and_no_values_to_look_at() -> None:
-    with FakeTensorMode():
-        model = DTransformer(small(DHyper))
-        assert model(torch.zeros(2, 5, dtype=torch.long)).shape == (2, 5, 23)
-
-
-@pytest.mark.parametrize("norm_first", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one and the same mask for the n-th dropout of either, engine and formal agree."""
-    from transalg.formal import systems
-    from transalg.formal.theta import EDTheta
-
-    masks: list[torch.Tensor] = []
-    hyper = small(kind, norm_first=norm_first, dropout=0.4)
-    model = MODELS[kind](hyper, dtype=torch.float64, generator=rng(0)).train()
-    batch = draw(hyper, rng(1), rows=1)
-    row = batch.row(0)
-
-    def engine_dropout(X: torch.Tensor, p: float, training: bool) -> torch.Tensor:
-        assert p == 0.4 and training
-        masks.append((torch.rand(X.shape, generator=rng(len(masks)), dtype=torch.float64) > p) / (1 - p))
-        return X * masks[-1]
-
-    monkeypatch.setattr(F, "dropout", engine_dropout)
-    ours = batch.log_probabilities(model)[0].exp()
-    calls = count()
-
-    def dropout(A: torch.Tensor) -> torch.Tensor:
-        return A * masks[next(calls)].T
-
-    theta = model.theta()
-    block = systems.pre_norm if norm_first else systems.post_norm
-    if kind is DHyper:
-        P = systems.GPT(row["x"], theta, block=block, dropout=dropout)
-    elif kind is EDHyper:
-        named = theta.named()
-        neutral = {
-            f"{part}_{stack}": torch.full((hyper.d_e,), float(part == "gamma"), dtype=torch.float64)
-            for part in ("gamma", "beta")
-            for stack in ("enc", "dec")
-        }
-        theta = systems.PreNormEDTheta.from_named(neutral | named) if type(theta) is EDTheta else theta
-        decoder, final = (systems.pre_norm_decoder, systems.layer_norm) if norm_first else (systems.post_norm_decoder, systems.no_norm)
-        P = systems.PreNormEDTransformer(row["z"], row["x"], theta, block=block, decoder_block=decoder, final_norm=final, dropout=dropout)
-    else:
-        wide = {
-            "W_s": torch.zeros(hyper.d_e, 1),
-            "gamma_e": torch.ones(hyper.d_e),
-            "beta_e": torch.zeros(hyper.d_e),
-            "b_u": torch.zeros(hyper.N_V),
-        }
-        classes = systems.BERTClassifierTheta if kind is ClassifierHyper else systems.BERTTheta
-        if kind is ClassifierHyper:
-            del wide["b_u"]
-        theta = classes.from_named({name: part.double() for name, part in (wide | theta.named()).items()})
-        P = (systems.BERTClassifier if kind is ClassifierHyper else systems.BERT)(
-            row["x"], theta, embedding_norm=systems.no_norm, block=block, dropout=dropout
-        )
-    assert next(calls) == len(masks) > 1
-    assert_close(ours, P, rtol=0, atol=1e-12)
 
 
 # Decoding --------------------------------------------------------------------------------------------------------------
