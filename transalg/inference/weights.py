@@ -63,7 +63,7 @@ class Int8(StandIn):
         return self.s.nbytes + self.shape[0] * self.shape[1] * ((self.n is not None) + (self.packed is not None))
 
     def multiply(self, X: Tensor) -> Tensor:
-        if self.packed is not None and X.shape[0] == 1:
+        if self.packed is not None and X.size(0) == 1:
             Y: Tensor = DYNAMIC(X, self.packed)
             return Y if self.b is None else Y.add_(self.b)
         m, zero, step = _in_steps(X)
@@ -136,13 +136,13 @@ class Packed(Form):
         self.packed = torch.ops.mkldnn._reorder_linear_weight(W, None)
 
     def multiply(self, X: Tensor) -> Tensor:
-        if X.shape[0] >= MANY:
+        if X.size(0) >= MANY:
             return F.linear(X, self.W, self.b)
         Y: Tensor = ONEDNN(X, self.packed, self.b, "none", [], "")
         return Y
 
     def fused(self, X: Tensor, activation: str) -> Tensor | None:
-        if X.shape[0] >= MANY:
+        if X.size(0) >= MANY:
             return None
         name, algorithm = {"ReLU": ("relu", ""), "GELU": ("gelu", "none"), "tanh_GELU": ("gelu", "tanh")}[activation]
         Y: Tensor = ONEDNN(X, self.packed, self.b, name, [], algorithm)
@@ -165,9 +165,9 @@ class Shared(Form):
         return None if b is None else b[: self.even].view(self.threads, 1, -1)
 
     def multiply(self, X: Tensor) -> Tensor:
-        if X.shape[0] == 1:
+        if X.size(0) == 1:
             return self._one(X)
-        if X.shape[0] >= MANY:
+        if X.size(0) >= MANY:
             return F.linear(X, self.W, self.b)
         Y = torch.mm(self.W, X.T).T  # a prompt: W Xᵀ is faster than X Wᵀ
         return torch.add(Y, 0 if self.b is None else self.b, out=X.new_empty(Y.shape))

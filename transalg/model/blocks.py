@@ -16,6 +16,7 @@ from transalg.model.positions import waves
 from transalg.model.rows import Bucket, Rows
 from transalg.shapes import Shapes
 
+NORMS = [(f"gamma{i}", f"beta{i}") for i in range(6)]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"ReLU": F.relu, "GELU": F.gelu, "tanh_GELU": partial(F.gelu, approximate="tanh")}
 
 
@@ -73,7 +74,7 @@ class Attention(Part):
             q, k, v = (each.view(B, width, self.H, -1).transpose(1, 2) for each in parts)
         cache.write(l, step, k, v)
         first = step.first(self.band)
-        k, v = cache.keys[l].narrow(2, first, step.end - first), cache.values[l].narrow(2, first, step.end - first)
+        k, v = cache.read(l, step, first)
         mask = step.mask(self.band, first)
         if self.optional("W_r") is None:
             y = attention.decoding(q, k, v, mask)
@@ -84,7 +85,7 @@ class Attention(Part):
                 cache.distances[l] = self._distances(cache.ell, X)
             by_distance = (q + self.w[:, None]) @ cache.distances[l][:, : step.end].mT
             y = attention.scored(q + self.u[:, None], k, v, by_distance.gather(3, distances), mask if mask is not None else distances >= 0)
-        return self._out(y.transpose(1, 2).reshape(B * width, -1))
+        return self._out(y.reshape(B, -1) if width == 1 else y.transpose(1, 2).reshape(B * width, -1))
 
     def decode_cross(self, X: Tensor, cache: Cache, l: int) -> Tensor:
         """Attention of the new tokens to z, whose keys and values the cache has."""
@@ -150,7 +151,8 @@ class Sublayers(Part):
         return X if self.norm_first else self._norm(X, i)
 
     def _norm(self, X: Tensor, i: int) -> Tensor:
-        return norm(X, self._parameters[f"gamma{i}"], self.optional(f"beta{i}"), self.eps)  # type: ignore[arg-type]
+        gamma, beta = NORMS[i]
+        return norm(X, self._parameters[gamma], self._parameters.get(beta), self.eps)  # type: ignore[arg-type]
 
     def _mlp(self, X: Tensor, first: int) -> Tensor:
         """With W_mlp and b_mlp of this number, then of the next."""

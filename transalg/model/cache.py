@@ -19,6 +19,8 @@ class Step:
     end: int  # the most tokens a row has afterwards
     positions: Tensor  # B × width, or width if all rows are alike
     new: tuple[Tensor, Tensor] | None = None  # of every new token its row and its place among the row's new ones; None likewise
+    places: tuple[Sequence[Tensor], Sequence[Tensor]] = ((), ())  # of the new keys and values in every layer, if all rows are alike
+    seen: dict[int, tuple[Sequence[Tensor], Sequence[Tensor]]] = field(default_factory=dict)  # keys and values from a position on, likewise
     masks: dict[tuple[int | None, int], Tensor | None] = field(default_factory=dict)  # those that a layer has asked for
 
     @property
@@ -48,13 +50,13 @@ class Step:
 
 @dataclass
 class Cache:
-    """For every layer that decodes, keys B × H × ℓ × d_attn and values B × H × ℓ × d_mid; and how many of the ℓ each row has filled.
+    """Keys, L × B × H × ℓ × d_attn, and values, L × B × H × ℓ × d_mid, of the layers that decode; how many of the ℓ each row has filled.
 
     Keys and values of z are those of a group of rows, 1 row unless `repeat` made it more: beams look at the same z.
     """
 
-    keys: list[Tensor]
-    values: list[Tensor]
+    keys: Tensor
+    values: Tensor
     lengths: list[int]
     cross: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # keys and values of z, computed once
     cross_mask: Tensor | None = None  # which places of z are tokens, where rows differ
@@ -63,12 +65,12 @@ class Cache:
     @property
     def ell(self) -> int:
         """How many tokens a row has room for."""
-        return self.keys[0].shape[2]
+        return self.keys.shape[3]
 
     @property
     def bytes(self) -> int:
         return sum(
-            part.nbytes for part in (*self.keys, *self.values, *self.distances.values(), *(part for pair in self.cross for part in pair))
+            part.nbytes for part in (self.keys, self.values, *self.distances.values(), *(part for pair in self.cross for part in pair))
         )
 
     def step(self, shape: tuple[int, ...], lengths: Sequence[int] | None) -> Step:
@@ -80,11 +82,12 @@ class Cache:
         for row, (before, new) in enumerate(zip(self.lengths, count, strict=True)):
             if before + new > self.ell:
                 raise refuse("cache", f"at most {self.ell} tokens a row, as it was made for", f"{before} + {new} in row {row}")
-        device = self.keys[0].device
+        device = self.keys.device
         before = tuple(self.lengths)
         end = max(old + new for old, new in zip(before, count, strict=True))
         if len(set(before)) == 1 and set(count) == {width}:
-            return Step(before, count, width, end, torch.arange(before[0], end, device=device))
+            places = self.keys.narrow(3, before[0], width).unbind(), self.values.narrow(3, before[0], width).unbind()
+            return Step(before, count, width, end, torch.arange(before[0], end, device=device), places=places)
         last = torch.tensor([max(0, old + new - 1) for old, new in zip(before, count, strict=True)], device=device)
         positions = torch.tensor(before, device=device)[:, None] + torch.arange(width, device=device)
         there = torch.arange(width) < torch.tensor(count)[:, None]
@@ -94,13 +97,21 @@ class Cache:
     def write(self, l: int, step: Step, k: Tensor, v: Tensor) -> None:
         """Put the new keys and values, B × H × width × d, in their places."""
         if step.new is None:
-            self.keys[l].narrow(2, step.before[0], step.width).copy_(k)
-            self.values[l].narrow(2, step.before[0], step.width).copy_(v)
+            step.places[0][l].copy_(k)
+            step.places[1][l].copy_(v)
             return
         rows, new = step.new
         positions = step.positions[rows, new]
         self.keys[l][rows, :, positions] = k[rows, :, new]
         self.values[l][rows, :, positions] = v[rows, :, new]
+
+    def read(self, l: int, step: Step, first: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of the positions from the first to the step's end."""
+        if first not in step.seen:  # for all layers at once: there is as much to do for one
+            count = step.end - first
+            step.seen[first] = self.keys.narrow(3, first, count).unbind(), self.values.narrow(3, first, count).unbind()
+        keys, values = step.seen[first]
+        return keys[l], values[l]
 
     def advance(self, step: Step) -> None:
         """The step's tokens are in."""
@@ -112,7 +123,7 @@ class Cache:
         if order == list(range(len(order))):
             return
         end = max(self.lengths)
-        index = torch.tensor(order, device=self.keys[0].device)
+        index = torch.tensor(order, device=self.keys.device)
         groups = self._groups(order)
         for part in (*self.keys, *self.values):
             part[:, :, :end] = part[:, :, :end].index_select(0, index)
@@ -129,21 +140,19 @@ class Cache:
         """Only these rows remain, some of them perhaps several times."""
         order = self._rows(rows)
         groups = self._groups(order)
-        index = torch.tensor(order, device=self.keys[0].device)
-        self.keys = [part.index_select(0, index) for part in self.keys]
-        self.values = [part.index_select(0, index) for part in self.values]
+        index = torch.tensor(order, device=self.keys.device)
+        self.keys, self.values = self.keys.index_select(1, index), self.values.index_select(1, index)
         self._select_cross(groups)
         self.lengths = [self.lengths[row] for row in order]
 
     def repeat(self, times: int) -> None:
         """Every row so many times, one after the other, as beams begin. They share the keys and values of z, which do not grow."""
-        self.keys = [part.repeat_interleave(times, 0) for part in self.keys]
-        self.values = [part.repeat_interleave(times, 0) for part in self.values]
+        self.keys, self.values = self.keys.repeat_interleave(times, 1), self.values.repeat_interleave(times, 1)
         self.lengths = [length for length in self.lengths for _ in range(times)]
 
     def restarted(self, groups: Sequence[int]) -> "Cache":
         """An empty cache with a row for each of these z, whose keys and values it has without computing them anew."""
-        keys, values = ([part.new_zeros(len(groups), *part.shape[1:]) for part in parts] for parts in (self.keys, self.values))
+        keys, values = (part.new_zeros(len(part), len(groups), *part.shape[2:]) for part in (self.keys, self.values))
         fresh = Cache(keys, values, [0] * len(groups), list(self.cross), self.cross_mask, self.distances)
         fresh._select_cross(list(groups))
         return fresh
@@ -169,7 +178,7 @@ class Cache:
     def _select_cross(self, groups: list[int]) -> None:
         if not self.cross:
             return
-        index = torch.tensor(groups, device=self.keys[0].device)
+        index = torch.tensor(groups, device=self.keys.device)
         self.cross = [(k.index_select(0, index), v.index_select(0, index)) for k, v in self.cross]
         self.cross_mask = None if self.cross_mask is None else self.cross_mask.index_select(0, index)
 

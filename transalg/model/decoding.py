@@ -46,7 +46,7 @@ def new_cache(model: Any, layers: int, batch: int, ell: int | None) -> Cache:
         raise refuse("batch", "at least 1 row", batch)
     H, d_attn, d_mid = hyper.heads
     made: Any = {"dtype": model.dtype, "device": model.device}
-    keys, values = ([torch.zeros(batch, H, ell or hyper.ell_max, d, **made) for _ in range(layers)] for d in (d_attn, d_mid))
+    keys, values = (torch.zeros(layers, batch, H, ell or hyper.ell_max, d, **made) for d in (d_attn, d_mid))
     return Cache(keys, values, [0] * batch)
 
 
@@ -56,10 +56,10 @@ def _begin(model: Any, layers: Any, ids: Tensor, cache: Cache, lengths: Lengths)
         raise refuse(
             "cache", "one that this model made, by its method `cache`", "another" if isinstance(cache, Cache) else type(cache).__name__
         )
-    if cache.ell > model.hyper.ell_max or cache.keys[0].shape[1::2] != model.hyper.heads[:2]:
+    if cache.ell > model.hyper.ell_max or cache.keys.shape[2::2] != model.hyper.heads[:2]:
         raise refuse("cache", "one that this model made, by its method `cache`", "another")
-    if (cache.keys[0].dtype, cache.keys[0].device) != (model.dtype, model.device):
-        raise refuse("cache", f"{model.dtype} on {model.device}, as the model is", f"{cache.keys[0].dtype} on {cache.keys[0].device}")
+    if (cache.keys.dtype, cache.keys.device) != (model.dtype, model.device):
+        raise refuse("cache", f"{model.dtype} on {model.device}, as the model is", f"{cache.keys.dtype} on {cache.keys.device}")
     ids = token_ids("ids", ids, model.hyper.ell_max)
     counts = row_lengths("lengths", lengths, tuple(ids.shape), least=0)
     step = cache.step(tuple(ids.shape), counts)
