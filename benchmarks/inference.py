@@ -178,7 +178,7 @@ def race(contenders: dict[str, Worker], count: int, tokens: int) -> dict[str, li
     """Seconds of each in every round, and their tokens per second."""
     seconds = rounds(dict(contenders), count)
     for name, taken in seconds.items():
-        print(f"  {name:<24} {tokens / statistics.median(taken):7.1f} tokens/s")
+        print(f"  {name:<28} {tokens / statistics.median(taken):7.1f} tokens/s")
     for each in contenders.values():
         each.end()
     return seconds
@@ -192,7 +192,7 @@ def alone(count: int, folder: Path) -> None:
     contenders = {
         "transalg float32": worker("ours", "alone", "1"),
         "transalg int8": worker("ours", "int8", "1"),
-        "transalg, not packed": worker("ours", "plain", "1"),
+        "transalg, packed in the call": worker("ours", "plain", "1"),
         "Hugging Face": worker("hugging_face", "1"),
     }
     peers = []

@@ -7,7 +7,7 @@ import torch
 
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.inference import generate, pack, predict, quantize
+from transalg.inference import generate, pack, predict, quantize, weights
 from transalg.inference.weights import Int8, Packed, Shared, Turned
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.blocks import ACTIVATIONS
@@ -144,6 +144,39 @@ def test_memory_and_what_is_shared() -> None:
     assert small.gamma.data_ptr() == model.gamma.data_ptr() and isinstance(model.layers[0].W.W_qkv, torch.nn.Parameter)
     assert {name for name, _ in model.named_parameters()} == {name for name, _ in DTransformer(GPT).named_parameters()}
     assert isinstance(pack(model, least=0).layers[0].W.W_qkv, Packed)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("kind", ["generate", "sample", "search"])
+def test_long_texts_are_written_by_packed_models(kind: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as many rows as there are, the same tokens; and weights that changed since the last call count."""
+    model: torch.nn.Module = (
+        DTransformer(GPT, generator=rng(0)).eval() if kind == "generate" else EDTransformer(PAIRS, generator=rng(0)).eval()
+    )
+    given, seen = [[1, 2], [3], [4, 5, 6]][:count], []
+
+    def write(tokens: int) -> list[list[int]]:
+        if kind == "generate":
+            return generate(model, given, ell_gen=tokens, tau=0)
+        return predict(model, given, ell_gen=tokens, beams=5 if kind == "search" else 1)
+
+    def spy(model: torch.nn.Module, rows: int) -> torch.nn.Module:
+        seen.append((rows, form := pack(model, rows, least=0)))
+        return form
+
+    plain = write(12)
+    monkeypatch.setattr(weights, "pack", spy)
+    assert write(2) and not seen, "too little to pack a model for"
+    monkeypatch.setattr(weights, "WORTH", 12)
+    assert write(12) == plain
+    ((rows, form),) = seen
+    assert rows == count * (5 if kind == "search" else 1)
+    assert isinstance(next(iter(form.stand_ins().values())), Shared if rows == 1 else Packed)
+    for parameter in model.parameters():
+        parameter.data.neg_()
+    changed = write(12)
+    monkeypatch.setattr(weights, "WORTH", 10**9)
+    assert changed == write(12) != plain
 
 
 def test_bad_input() -> None:

@@ -11,6 +11,7 @@ from transalg.formal.domains import refuse
 from transalg.inference.averages import together
 from transalg.inference.decoding import Continuation, Decoding, as_models, by_length, own_numbers, padded, shortest
 from transalg.inference.samplers import Sampler, Temperature, samplers
+from transalg.inference.weights import packed
 from transalg.model import Cache, EDTransformer
 
 
@@ -59,6 +60,7 @@ def samples(
 ) -> list[list[Continuation]]:
     """So many samples of x̂ for every z, drawn by these samplers; each z as if it were alone."""
     models, room = _checked(model, ell_gen)
+    models = packed(models, len(z) * count, len(z) * room)
     generator, twins = own_numbers(generator, count)
     results: list[list[Continuation]] = [[] for _ in z]
     for index in by_length(z, max(1, batch // count)):
@@ -110,6 +112,7 @@ def search(
         raise refuse("n_best", f"1 to as many as there are beams, {beams}", n_best)
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha < inf:
         raise refuse("alpha", "an exponent of the length, 0 or more", alpha)
+    models = packed(models, len(z) * beams, len(z) * room)
     results: list[list[Hypothesis]] = [[] for _ in z]
     for index in by_length(z, batch):
         sentences, caches = [Sentence(i, [([], 0.0)]) for i in index], _caches(models, [z[i] for i in index], room)

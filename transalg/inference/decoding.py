@@ -11,6 +11,7 @@ from torch import Tensor
 from transalg.formal.domains import refuse
 from transalg.inference.averages import together
 from transalg.inference.samplers import Sampler, draw, samplers
+from transalg.inference.weights import packed
 from transalg.model import Cache, DTransformer, EDTransformer
 
 ROWS = 64  # that go on together; the others wait, which changes nothing but the memory
@@ -180,7 +181,8 @@ def generate(
     """Algorithm 14 for a batch: what follows each prompt, ℓ_gen tokens at most, up to and without eos.
 
     Every row is what it would be alone with the same generator, and what `DInference` gives. An empty prompt starts from bos; beyond ℓ_max
-    tokens the last ℓ_max count, and each further token costs a whole pass. Several models are an ensemble.
+    tokens the last ℓ_max count, and each further token costs a whole pass. Several models are an ensemble. For long texts the model's matrices
+    are put in the order that is fastest, which takes a moment; one that `pack` made keeps it from call to call.
     """
     chosen = samplers(tau, top_k, top_p, repetition_penalty)
     return [found[0].ids for found in continuations(model, prompts, chosen, ell_gen=ell_gen, generator=generator, scored=False)]
@@ -198,15 +200,22 @@ def continuations(
 ) -> list[list[Continuation]]:
     """So many samples of what follows each prompt, drawn by these samplers, and their log P̂ if `scored`."""
     generator, twins = own_numbers(generator, samples)
+    models = packed(as_models(model, DTransformer), len(prompts) * samples, _count("ell_gen", ell_gen))
     results: list[list[Continuation]] = [[] for _ in prompts]
     for index in by_length(prompts, max(1, ROWS // samples)):
-        decoding = begin(model, [prompts[i] for i in index], chosen, ell_gen=ell_gen, generators=twins, scored=scored)
+        decoding = begin(models, [prompts[i] for i in index], chosen, ell_gen=ell_gen, generators=twins, scored=scored)
         found = decoding.finish()
         for k, i in enumerate(index):
             results[i] = found[k * samples : (k + 1) * samples]
         if 0 in index:
             generator.set_state(decoding.generators[index.index(0) * samples].get_state())
     return results
+
+
+def _count(symbol: str, count: int) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise refuse(symbol, "how many tokens, 0 or more", count)
+    return count
 
 
 @torch.inference_mode()
@@ -220,9 +229,7 @@ def begin(
     scored: bool = True,
 ) -> Decoding:
     """All prompts at once, as many samples of each as there are generators, whose twins they draw with."""
-    models = as_models(model, DTransformer)
-    if isinstance(ell_gen, bool) or not isinstance(ell_gen, int) or ell_gen < 0:
-        raise refuse("ell_gen", "how many tokens, 0 or more", ell_gen)
+    models, ell_gen = as_models(model, DTransformer), _count("ell_gen", ell_gen)
     ell_max, samples = shortest(models), len(generators)
     rows = [list(prompt) or [models[0].hyper.bos_token] for prompt in prompts]
     room = min(ell_max, max(map(len, rows)) + ell_gen)

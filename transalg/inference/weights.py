@@ -5,7 +5,7 @@ Decoding a token reads every weight once and computes little with it, so its tim
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -14,11 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from transalg.formal.domains import refuse
-from transalg.model.parameters import Part, StandIn
+from transalg.model.parameters import Part, StandIn, is_sharded
 
 Model = TypeVar("Model", bound=Part)
 MATRICES = ("W_e", "W_u", "W_f", "W_qkv", "W_q", "W_kv", "W_o", "W_mlp1", "W_mlp2", "W_mlp3", "W_mlp4")  # those that `Part.linear` has
 MANY = 256  # rows, from which on torch's own product is the fastest
+WORTH = 32  # tokens that are written, from which on packing a model costs less time than it saves
 LEAST = 6.1e-5  # of a step of X, below which torch's kernel does not go
 # the operators themselves: what torch.ops puts around them takes longer than a small product
 DYNAMIC = torch.ops.quantized.linear_dynamic.default._op
@@ -213,6 +214,11 @@ def pack(model: Model, rows: int | None = None, *, least: int | None = None) -> 
     return _with(model, Packed, 2**15 if least is None else least)
 
 
+def packed(models: Sequence[Model], rows: int, tokens: int) -> list[Model]:
+    """The models as `pack` makes them for writing so many tokens, so many rows at a time, where that is worth it."""
+    return [pack(model, rows) for model in models] if tokens >= WORTH else list(models)
+
+
 def _for_one_row(W: Tensor, b: Tensor | None, *, table: bool) -> StandIn:
     return Turned(W, b) if len(W) >= 2 * W.shape[1] else Shared(W, b)
 
@@ -220,19 +226,23 @@ def _for_one_row(W: Tensor, b: Tensor | None, *, table: bool) -> StandIn:
 def _can_pack(model: Part) -> bool:
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):  # type: ignore[no-untyped-call]
         return False
-    return all(part.device.type == "cpu" and part.dtype == torch.float32 for part in model.parameters())
+    return all(part.device.type == "cpu" and part.dtype == torch.float32 and not is_sharded(part) for part in model.parameters())
 
 
 @torch.no_grad()
 def _with(model: Model, make: Callable[..., StandIn], least: int = 0) -> Model:
-    """A copy with another form of its matrices; what has no other form is shared."""
+    """A copy with another form of its matrices, what has no other form is shared; the model itself if there is nothing to do."""
     hyper: Any = model.hyper
+    names = [name for name in MATRICES if name != "W_e" or hyper.tied]  # an embedding alone is never multiplied by
+
+    def large(part: Part) -> dict[str, Tensor]:
+        return {name: W for name in names if (W := part._parameters.get(name)) is not None and W.numel() >= least}
+
+    if not any(large(part) for part in model.modules() if isinstance(part, Part)):
+        return model
     twin = copy.deepcopy(model, memo={id(part): part for part in (*model.parameters(), *model.buffers())})
     for part in [module for module in twin.modules() if isinstance(module, Part)]:
-        for name in [name for name in MATRICES if name in part._parameters]:
-            W = part._parameters[name]
-            if W is None or W.numel() < least or (name == "W_e" and not hyper.tied):  # an embedding alone is never multiplied by
-                continue
+        for name, W in large(part).items():
             del part._parameters[name]
             b = part._parameters.get("b_u" if name == "W_e" else f"b{name[1:]}")
             part.register_module(name, make(W.detach().contiguous(), None if b is None else b.detach(), table=name == "W_e"))
