@@ -184,22 +184,31 @@ def cmudict(folder: Path) -> None:
         write(folder / f"cmudict-{part}.jsonl", rows)
     words = [{"source": word, "target": min(phones)} for word, phones in references.items()]
     write(folder / "cmudict-words.jsonl", words)
-    run = folder / "cmudict"
-    transalg("train", "seq2seq", "--data", folder / "cmudict-train.jsonl", "--valid", folder / "cmudict-dev.jsonl", "--out", run, *CMUDICT)
-    wrong = {}
-    for beams in (1, 5):
-        lines = transalg("predict", run, "--file", folder / "cmudict-words.jsonl", "--beams", beams, "--json").splitlines()
-        found = [json.loads(line) for line in lines]
-        wrong[beams] = sum(one["prediction"] not in references[one["input"]] for one in found) / len(found)
-    curve = ", ".join(f"{line['val_loss']:.3f} at {line['seconds']:.0f} s" for line in metrics(run) if "val_loss" in line)
-    print(
-        f"  {wrong[1]:.1%} of {len(references):,} words wrong, {wrong[5]:.1%} with 5 beams, after {metrics(run)[-1]['seconds']:.0f} s of training; "
-        f"validation loss {curve}"
-    )
+    runs = {folder / f"cmudict-{name}": given for name, given in ENSEMBLE.items()}
+    for run, given in runs.items():
+        if run.exists():  # kept, done or interrupted
+            transalg("train", "--out", run, "--resume")
+        else:
+            data = ["--data", folder / "cmudict-train.jsonl", "--valid", folder / "cmudict-dev.jsonl"]
+            transalg("train", "seq2seq", *data, "--out", run, *CMUDICT, *given)
+        curve = ", ".join(f"{line['val_loss']:.3f} at {line['seconds']:.0f} s" for line in metrics(run) if "val_loss" in line)
+        print(f"  {run.name}: {metrics(run)[-1]['seconds']:.0f} s of training; validation loss {curve}", flush=True)
+    for models in (*((run,) for run in runs), tuple(runs)):
+        wrong = {}
+        for beams in (1, 5):
+            lines = transalg("predict", *models, "--file", folder / "cmudict-words.jsonl", "--beams", beams, "--json").splitlines()
+            found = [json.loads(line) for line in lines]
+            wrong[beams] = sum(one["prediction"] not in references[one["input"]] for one in found) / len(found)
+        names = " and ".join(run.name for run in models)
+        print(f"  {names}: {wrong[1]:.1%} of {len(references):,} words wrong, {wrong[5]:.1%} with 5 beams", flush=True)
 
 
-CMUDICT = ["--tokenizer", "word", "--model.L-enc", "3", "--model.L-dec", "3", "--model.d-e", "128", "--model.dropout", "0.1"]
-CMUDICT += ["--train.batch-size", "128", "--train.steps", "6000", "--train.eval-every", "1000"]
+CMUDICT = ["--tokenizer", "word", "--model.L-enc", "3", "--model.L-dec", "3", "--model.d-e", "128", "--model.norm-first", "True"]
+CMUDICT += ["--train.batch-size", "128"]
+ENSEMBLE = {
+    "short": ["--model.dropout", "0.1", "--train.steps", "12000", "--train.eval-every", "2000"],
+    "long": ["--model.dropout", "0.15", "--train.steps", "15000", "--train.eval-every", "2500"],
+}
 
 
 # Tokenising, corpora, start --------------------------------------------------------------------------------------------
