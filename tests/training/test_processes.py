@@ -16,6 +16,7 @@ from transalg.hyper import DHyper, EDHyper
 from transalg.model import DTransformer, EDTransformer
 from transalg.model.sharding import shard
 from transalg.training.objectives import D_loss, Objective
+from transalg.training.processes import World
 from transalg.verify.cases import small
 
 IDS = torch.randint(20, (2, 3, 7), generator=rng(1))  # for each of two processes, three rows
@@ -38,6 +39,8 @@ def process(rank: int, folder: str, sharded: bool) -> None:
     model = make()
     objective = shard(Objective(model), init_device_mesh("cpu", (2,))) if sharded else DistributedDataParallel(Objective(model))
     objective(IDS[rank]).backward()
+    world = World(rank, 2, torch.device("cpu"))
+    assert [world.agreed(rank == who) for who in range(2)] == [True, False], "the first decides"
     gradients = {name: part.grad.full_tensor() if sharded else part.grad for name, part in model.named_parameters()}
     save_file(gradients, os.path.join(folder, f"{rank}.safetensors"))
     leave()
