@@ -32,7 +32,7 @@ def test_dropout_is_for_training_only(kind: type) -> None:
 
 @pytest.mark.parametrize("departures", [{}, {"band": 3, "ell_max": 37}, {"positions": "relative", "d_r": 4}], ids=str)
 def test_attention_weights_are_dropped_in_every_kind_of_attention(departures: dict[str, Any]) -> None:
-    """W_o = 1, W_v = 1 and values alike: without dropout attention gives back what it averages, with it it does not."""
+    """In training two passes differ though nothing else is random; otherwise they are the same."""
     hyper = small(DHyper, L=2, attention_dropout=0.5, **departures)
     model = DTransformer(hyper, dtype=torch.float64, generator=rng(0)).train()
     ids = torch.randint(20, (4, 7), generator=rng(1))

@@ -200,7 +200,7 @@ def continuations(
 ) -> list[list[Continuation]]:
     """So many samples of what follows each prompt, drawn by these samplers, and their log P̂ if `scored`."""
     generator, twins = own_numbers(generator, samples)
-    models = packed(as_models(model, DTransformer), len(prompts) * samples, _count("ell_gen", ell_gen))
+    models = packed(as_models(model, DTransformer), len(prompts) * samples, _whole(ell_gen))
     results: list[list[Continuation]] = [[] for _ in prompts]
     for index in by_length(prompts, max(1, ROWS // samples)):
         decoding = begin(models, [prompts[i] for i in index], chosen, ell_gen=ell_gen, generators=twins, scored=scored)
@@ -212,10 +212,10 @@ def continuations(
     return results
 
 
-def _count(symbol: str, count: int) -> int:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise refuse(symbol, "how many tokens, 0 or more", count)
-    return count
+def _whole(ell_gen: int) -> int:
+    if isinstance(ell_gen, bool) or not isinstance(ell_gen, int) or ell_gen < 0:
+        raise refuse("ell_gen", "how many tokens, 0 or more", ell_gen)
+    return ell_gen
 
 
 @torch.inference_mode()
@@ -229,7 +229,7 @@ def begin(
     scored: bool = True,
 ) -> Decoding:
     """All prompts at once, as many samples of each as there are generators, whose twins they draw with."""
-    models, ell_gen = as_models(model, DTransformer), _count("ell_gen", ell_gen)
+    models, ell_gen = as_models(model, DTransformer), _whole(ell_gen)
     ell_max, samples = shortest(models), len(generators)
     rows = [list(prompt) or [models[0].hyper.bos_token] for prompt in prompts]
     room = min(ell_max, max(map(len, rows)) + ell_gen)
