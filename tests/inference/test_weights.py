@@ -66,6 +66,9 @@ def test_what_cannot_be_packed_stays_as_it_is() -> None:
     assert pack(double) is double
     small = quantize(DTransformer(GPT))
     assert pack(small) is small
+    spread = DTransformer(GPT)
+    spread.gamma.full_tensor = lambda: spread.gamma  # as parameters have it that are sharded over processes
+    assert pack(spread, least=0) is spread
 
 
 @pytest.mark.parametrize("rows", [1, 2, 33])
