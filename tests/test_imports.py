@@ -54,6 +54,7 @@ TREE = [
     "model.decoding",
     "model.parameters",
     "model.blocks",
+    "model.alone",
     "model.loss",
     "model.bridge",
     "model.architectures",

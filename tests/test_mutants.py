@@ -231,7 +231,7 @@ ENGINE = [
     Mutant("Attention", "dropout = self.dropout if self.training else 0.0", "dropout = 0.0", DROPOUT + "test_attention_weights_are_dropped_in_every_kind_of_attention", BLOCKS),
     Mutant("without_dropout", "module.training = False", "pass", DROPOUT + "test_decoding_drops_nothing", SHARED),
     Mutant("Cache", "else self.cross_mask.index_select(0, index)", "else self.cross_mask", ED_LAW, CACHE),
-    Mutant("Cache", "before + new > self.ell", "before + new > self.ell + 1", INPUTS + "test_the_cache", CACHE),
+    Mutant("Cache", "end > ell", "end > ell + 1", INPUTS + "test_the_cache", CACHE),
     Mutant("Cache", "self.lengths = list(lengths)", "pass", MODULES + "test_a_cache_may_forget", CACHE),
     # Ragged batches
     Mutant("Rows", ".argsort()", "", C_LAW, "model/rows.py"),
@@ -284,7 +284,11 @@ ENGINE = [
     Mutant("Cache", "groups[::size]", "groups[: len(groups) // size]", BEAMS + "test_scores_and_order", "model/cache.py"),
     Mutant("_in_steps", "X.amax(dim=1, keepdim=True)", "X.amax()", WEIGHTS + "test_a_product_in_8_bits_is_exact", "inference/weights.py"),
     Mutant("_in_steps", "/ 255).float()", "/ 254).float()", WEIGHTS + "test_a_product_in_8_bits_is_the_same_alone", "inference/weights.py"),
-    Mutant("Turned", "Y.addmm_(X[:, self.even :], self.rest)", "Y", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
+    Mutant("Turned", ".addmm_(X[:, even:], rest)", "", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
+    Mutant("_attention", "-band:], values[:, :, -band:]", "1 - band :], values[:, :, 1 - band :]", WEIGHTS + "test_one_token_of_one_row_goes_a_short_way", "model/alone.py"),
+    Mutant("_model", "narrow(0, t, 1)", "narrow(0, max(0, t - 1), 1)", GENERATE, "model/alone.py"),
+    Mutant("_one_more", " < int(model.hyper.N_V)", "", WEIGHTS + "test_one_token_of_one_row_goes_a_short_way", "model/decoding.py"),
+    Mutant("Transformer", '"alone": None}', '"alone": self.alone}', WEIGHTS + "test_a_copy_of_a_packed_model_is_on_its_own", ARCHITECTURES),
     Mutant("_pieces", "ell_max // 2", "ell_max", "inference/test_reading.py::test_scores_beyond_ell_max_have_half_of_it_as_context", "inference/reading.py"),
     Mutant("_pseudo", "range(i + 1, i + 1 + len(ids))", "range(i, i + len(ids))", "inference/test_reading.py::test_an_encoder_scores_each_token_given_all_others", "inference/reading.py"),
     # The formal systems

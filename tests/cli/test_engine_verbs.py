@@ -60,7 +60,7 @@ def test_verify_prints_a_row_for_everything(transalg) -> None:
     status, out, _ = transalg("verify")
     assert status == 0 and max(map(cell_len, out.splitlines())) <= 80
     for name in PRESETS:
-        assert re.search(rf"^[DE]+Transformer +{re.escape(name)} +\de-\d\d +\de-\d\d +(3 of 3|6 of 6) *$", out, re.M), name
+        assert re.search(rf"^[DE]+Transformer +{re.escape(name)} +\de-\d\d +\de-\d\d +(3 of 3|7 of 7) *$", out, re.M), name
     rows = re.findall(r"^(?:D|E|ED)Transformer|^Classifier", out, re.M)
     assert f"{len(rows)} of {len(rows)} within 1e-10" in out and len(rows) >= 40
 

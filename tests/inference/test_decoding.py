@@ -8,7 +8,7 @@ import torch
 from tests.strategies import rng
 from transalg.formal import DInference, EDInference
 from transalg.hyper import DHyper, EDHyper
-from transalg.inference import Temperature, TopK, continuations, generate, predict
+from transalg.inference import Temperature, TopK, continuations, generate, pack, predict
 from transalg.inference.beams import samples
 from transalg.inference.decoding import Decoding, own_numbers
 from transalg.inference.reading import score
@@ -53,7 +53,8 @@ def test_generation_is_algorithm_14(case) -> None:
     for tau in (0.0, 0.7):
         found = generate(model, prompts, ell_gen=5, tau=tau, generator=rng(5))
         assert found == [formally(model, prompt, 5, tau, rng(5)) for prompt in prompts]
-        assert [generate(model, [one], ell_gen=5, tau=tau, generator=rng(5))[0] for one in prompts] == found, "alone as among others"
+        for form in (model, pack(model, 1)):
+            assert [generate(form, [one], ell_gen=5, tau=tau, generator=rng(5))[0] for one in prompts] == found, "alone as among others"
 
 
 @pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.variant)
@@ -64,6 +65,7 @@ def test_prediction_is_algorithm_15(case) -> None:
     for tau in (0.0, 0.8, inf):
         found = predict(model, z, tau=tau, generator=rng(6), ell_gen=min(ell, 7))
         assert found == [formally_seq2seq(model, one, min(ell, 7), tau, rng(6)) for one in z]
+        assert found == [predict(pack(model, 1), [one], tau=tau, generator=rng(6), ell_gen=min(ell, 7))[0] for one in z], "the short way"
 
 
 def test_rows_end_at_their_own_time() -> None:

@@ -1,5 +1,7 @@
 """Packed weights compute the same; weights in 8 bits are rounded as little as can be, and a row is what it is alone."""
 
+import copy
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,8 +11,8 @@ from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.inference import generate, pack, predict, quantize, weights
 from transalg.inference.weights import Int8, Packed, Shared, Turned
-from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.blocks import ACTIVATIONS
+from transalg.model import Cache, Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.model.blocks import ACTIVATIONS, DecoderLayer, Layer
 from transalg.verify.batches import draw
 from transalg.verify.cases import cases, randomised
 from transalg.verify.laws import formal_log_probabilities
@@ -63,12 +65,56 @@ def test_every_form_multiplies_alike(form, rows: int) -> None:
 
 def test_what_cannot_be_packed_stays_as_it_is() -> None:
     double = DTransformer(GPT, dtype=torch.float64)
-    assert pack(double) is double
+    assert pack(double) is double and not pack(double, 1).stand_ins()
     small = quantize(DTransformer(GPT))
     assert pack(small) is small
     spread = DTransformer(GPT)
     spread.gamma.full_tensor = lambda: spread.gamma  # as parameters have it that are sharded over processes
-    assert pack(spread, least=0) is spread
+    assert pack(spread, least=0) is spread and pack(spread, 1, least=0) is spread
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("case", [case for case in CASES if type(case.hyper) in (DHyper, EDHyper)], ids=lambda case: case.variant)
+def test_one_token_of_one_row_goes_a_short_way(case, alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written out for all but relative positions, keys as wide as values or not; the same logits, not through the layers; the same refusals."""
+    hyper = replace(case.hyper, d_attn=5 if alike else 3, d_mid=5)
+    model = randomised(KINDS[type(hyper)](hyper, dtype=torch.float64), rng(2)).eval()
+    short = pack(model, 1)
+    assert model.alone is None and (short.alone is None) == (quantize(model).alone is None) == (hyper.positions == "relative")
+    if short.alone is None:
+        return
+    pairs, ell = isinstance(model, EDTransformer), hyper.ell_max
+    z, x = torch.tensor([[3, 1]]), torch.randint(hyper.N_V, (1, ell), generator=rng(4))
+    expected = (model(z, x) if pairs else model(x)).detach()
+    for kind in (Layer, DecoderLayer):
+        monkeypatch.setattr(kind, "decode", None)
+
+    def new(ell: int) -> Cache:
+        return short.cache(z, ell=ell) if pairs else short.cache(1, ell=ell)
+
+    cache = new(ell)
+    found = [short.decode(x[:, t : t + 1], cache) for t in range(ell - 1)] + [short.decode(x[:, -1:], cache, last=True)[:, None]]
+    torch.testing.assert_close(torch.cat(found, dim=1), expected, rtol=0, atol=1e-12)
+    assert cache.lengths == [ell]
+    with pytest.raises(ValueError, match=rf"cache.*at most {ell} tokens"):
+        short.decode(x[:, :1], cache)
+    for wrong in (-1, hyper.N_V):
+        with pytest.raises(ValueError, match=r"ids.*IDs from 0"):
+            short.decode(torch.tensor([[wrong]]), new(2))
+    with pytest.raises(ValueError, match=r"ids.*whole numbers"):
+        short.decode(x[:, :1].double(), new(2))
+    with pytest.raises(ValueError, match=r"cache.*one that this model made"):
+        short.decode(x[:, :1], None)
+
+
+def test_a_copy_of_a_packed_model_is_on_its_own() -> None:
+    short = pack(DTransformer(GPT, generator=rng(0), dtype=torch.float64), 1)
+    other = copy.deepcopy(short)
+    assert short.alone is not None and other.alone is None
+    with torch.no_grad():
+        other.layers[0].W_mlp1.zero_()
+    ours, theirs = (form.decode(torch.tensor([[5]]), form.cache(1), last=True) for form in (short, other))
+    assert not torch.allclose(ours, theirs)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 33])

@@ -1,5 +1,6 @@
 """The three architectures and the classifier: Algorithms 8–10 for batches."""
 
+from collections.abc import Callable
 from math import sqrt
 from typing import Any, TypeVar
 
@@ -44,6 +45,10 @@ class Transformer(Part):
         super().__init__(shapes(hyper), device, dtype)
         self.hyper = hyper
         self.recompute = False  # trade time for memory in training
+        self.alone: Callable[[Tensor, Cache], Tensor] | None = None  # the short way of one token, see `transalg.model.alone`
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "alone": None}  # the short way of a copy would lead through the original's parameters
 
     @property
     def _positions(self) -> Tensor:

@@ -76,23 +76,26 @@ class Cache:
     def step(self, shape: tuple[int, ...], lengths: Sequence[int] | None) -> Step:
         """The step that adds a batch of this shape; a ValueError if it has no room."""
         B, width = shape
-        if len(self.lengths) != B:
-            raise refuse("ids", f"the cache's {len(self.lengths)} rows", B)
-        count = tuple(lengths) if lengths is not None else (width,) * B
-        for row, (before, new) in enumerate(zip(self.lengths, count, strict=True)):
-            if before + new > self.ell:
-                raise refuse("cache", f"at most {self.ell} tokens a row, as it was made for", f"{before} + {new} in row {row}")
-        device = self.keys.device
         before = tuple(self.lengths)
-        end = max(old + new for old, new in zip(before, count, strict=True))
-        if len(set(before)) == 1 and set(count) == {width}:
-            places = self.keys.narrow(3, before[0], width).unbind(), self.values.narrow(3, before[0], width).unbind()
-            return Step(before, count, width, end, torch.arange(before[0], end, device=device), places=places)
+        if len(before) != B:
+            raise refuse("ids", f"the cache's {len(before)} rows", B)
+        count = tuple(lengths) if lengths is not None else (width,) * B
+        ends = [old + new for old, new in zip(before, count, strict=True)]
+        end, ell, device = max(ends), self.ell, self.keys.device
+        if end > ell:
+            row = next(row for row, there in enumerate(ends) if there > ell)
+            raise refuse("cache", f"at most {ell} tokens a row, as it was made for", f"{before[row]} + {count[row]} in row {row}")
+        if before.count(before[0]) == count.count(width) == B:
+            return Step(before, count, width, end, torch.arange(before[0], end, device=device), places=self.part(before[0], width))
         last = torch.tensor([max(0, old + new - 1) for old, new in zip(before, count, strict=True)], device=device)
         positions = torch.tensor(before, device=device)[:, None] + torch.arange(width, device=device)
         there = torch.arange(width) < torch.tensor(count)[:, None]
         rows, places = there.nonzero(as_tuple=True)
         return Step(before, count, width, end, positions.minimum(last[:, None]), (rows.to(device), places.to(device)))
+
+    def part(self, first: int, count: int) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """Keys and values of so many positions, of every layer."""
+        return self.keys.narrow(3, first, count).unbind(), self.values.narrow(3, first, count).unbind()
 
     def write(self, l: int, step: Step, k: Tensor, v: Tensor) -> None:
         """Put the new keys and values, B × H × width × d, in their places."""
@@ -108,8 +111,7 @@ class Cache:
     def read(self, l: int, step: Step, first: int) -> tuple[Tensor, Tensor]:
         """Keys and values of the positions from the first to the step's end."""
         if first not in step.seen:  # for all layers at once: there is as much to do for one
-            count = step.end - first
-            step.seen[first] = self.keys.narrow(3, first, count).unbind(), self.values.narrow(3, first, count).unbind()
+            step.seen[first] = self.part(first, step.end - first)
         keys, values = step.seen[first]
         return keys[l], values[l]
 

@@ -14,7 +14,11 @@ from transalg.model.inputs import Lengths, row_lengths, token_ids, within
 
 def decode(model: Any, layers: Any, ids: Tensor, cache: Cache, lengths: Lengths, last: bool) -> Tensor:
     """Through these layers with the cache; logits of what follows each new token, or the last new one of each row."""
-    X, step, there = _begin(model, layers, ids, cache, lengths)
+    _fits(model, layers, cache)
+    if model.alone is not None and _one_more(model, ids, cache, lengths):
+        logits: Tensor = model.alone(ids, cache)
+        return logits if last else logits[:, None]
+    X, step, there = _begin(model, ids, cache, lengths)
     if not any(step.count):
         return X.new_zeros(len(ids), *() if last else ids.shape[1:], model.hyper.N_V)
     with without_dropout(model):
@@ -50,8 +54,8 @@ def new_cache(model: Any, layers: int, batch: int, ell: int | None) -> Cache:
     return Cache(keys, values, [0] * batch)
 
 
-def _begin(model: Any, layers: Any, ids: Tensor, cache: Cache, lengths: Lengths) -> tuple[Tensor, Step, Tensor | None]:
-    """The embedded new tokens, B·width rows; where they go; and which of them are there, None if all are."""
+def _fits(model: Any, layers: Any, cache: Any) -> None:
+    """Only a cache that this model made."""
     if not isinstance(cache, Cache) or len(cache.keys) != len(layers) or bool(cache.cross) != hasattr(model, "enc"):
         raise refuse(
             "cache", "one that this model made, by its method `cache`", "another" if isinstance(cache, Cache) else type(cache).__name__
@@ -60,6 +64,17 @@ def _begin(model: Any, layers: Any, ids: Tensor, cache: Cache, lengths: Lengths)
         raise refuse("cache", "one that this model made, by its method `cache`", "another")
     if (cache.keys.dtype, cache.keys.device) != (model.dtype, model.device):
         raise refuse("cache", f"{model.dtype} on {model.device}, as the model is", f"{cache.keys.dtype} on {cache.keys.device}")
+
+
+def _one_more(model: Any, ids: Any, cache: Cache, lengths: Lengths) -> bool:
+    """Whether this is one token, and one row that has room for it."""
+    if lengths is not None or type(ids) is not Tensor or ids.shape != (1, 1) or ids.dtype != torch.long:
+        return False
+    return len(cache.lengths) == 1 and cache.lengths[0] < cache.ell and 0 <= int(ids) < int(model.hyper.N_V)
+
+
+def _begin(model: Any, ids: Tensor, cache: Cache, lengths: Lengths) -> tuple[Tensor, Step, Tensor | None]:
+    """The embedded new tokens, B·width rows; where they go; and which of them are there, None if all are."""
     ids = token_ids("ids", ids, model.hyper.ell_max)
     counts = row_lengths("lengths", lengths, tuple(ids.shape), least=0)
     step = cache.step(tuple(ids.shape), counts)

@@ -1,5 +1,6 @@
 """Modules whose parameters are those of `transalg.shapes`, under the paper's names, and their initial values."""
 
+from collections.abc import Callable
 from math import sqrt
 
 import torch
@@ -35,6 +36,14 @@ class Part(nn.Module):
             return stand_in.multiply(X)
         return F.linear(X, self._parameters[W], self._parameters.get(b))  # type: ignore[arg-type]
 
+    def for_one(self, W: str, b: str) -> Callable[[Tensor], Tensor]:
+        """The same as a function of one row, found once."""
+        stand_in = self._modules.get(W)
+        if isinstance(stand_in, StandIn):
+            return stand_in.for_one()
+        matrix, vector = self._parameters[W], self._parameters.get(b)
+        return lambda X: F.linear(X, matrix, vector)  # type: ignore[arg-type]
+
     def stand_ins(self) -> dict[str, "StandIn"]:
         """Those of all parts, by the names of the matrices."""
         return {name: module for name, module in self.named_modules() if isinstance(module, StandIn)}
@@ -49,6 +58,10 @@ class StandIn(nn.Module):
     def multiply(self, X: Tensor) -> Tensor:
         """X Wᵀ + b."""
         raise NotImplementedError
+
+    def for_one(self) -> Callable[[Tensor], Tensor]:
+        """The same for one row."""
+        return self.multiply
 
     def fused(self, X: Tensor, activation: str) -> Tensor | None:
         """The activation of this name of X Wᵀ + b, where one kernel does both; otherwise None."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value
 
+from transalg.inference.weights import pack
 from transalg.model import DTransformer, EDTransformer
 from transalg.model.bridge import twin
 from transalg.verify.batches import Batch
@@ -121,6 +122,18 @@ def reorder(model: Any, batch: Batch, generator: torch.Generator) -> float:
     return _furthest([row[:count].mT for row, count in zip(log_p, rest, strict=True)], expected)
 
 
+@torch.no_grad()
+def alone(model: Any, batch: Batch, generator: torch.Generator) -> float:
+    """And so does each row by itself, token by token, as `generate` writes one text."""
+    short, log_p = pack(model, 1), []
+    for row in range(len(batch.x)):
+        one = batch.select([row])
+        state = _new_cache(short, one)
+        logits = [short.decode(one.x[:, t : t + 1], state, last=True) for t in range(one.x_lengths[0])]
+        log_p.append(torch.cat(logits).log_softmax(dim=-1).mT)
+    return _furthest(log_p, batch.log_probabilities(model))
+
+
 def _new_cache(model: Any, batch: Batch) -> Any:
     if isinstance(model, EDTransformer):
         assert batch.z is not None
@@ -149,7 +162,7 @@ def _decoded(model: Any, batch: Batch, generator: torch.Generator, *, widest: in
 
 Law = Callable[[Any, Batch, torch.Generator], float]
 EVERY: dict[str, Law] = {"padding": padding, "batch": composition, "order": order}
-DECODING: dict[str, Law] = {"cache": cache, "prefill": prefill, "reorder": reorder}
+DECODING: dict[str, Law] = {"cache": cache, "prefill": prefill, "reorder": reorder, "alone": alone}
 
 
 def laws(model: Any) -> dict[str, Law]:
