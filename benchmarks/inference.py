@@ -219,13 +219,21 @@ def batch(count: int, folder: Path) -> None:
         "32": worker("ours", "batch", "32"),
         "Hugging Face, 32": worker("hugging_face", "32"),
     }
+    peers = ["Hugging Face"]
+    if (DATA / "tok" / "encoder.json").exists():
+        converted(folder)
+        peers.append("CTranslate2")
+        contenders |= {f"CTranslate2, {rows}": worker("ctranslate2", str(folder), "float32", rows) for rows in ("1", "32")}
     seconds = rounds(dict(contenders), count)
     times = statistics.median(32 * one / many for one, many in zip(seconds["one"], seconds["32"], strict=True))
     print(
         f"  {NEW / statistics.median(seconds['one']):.1f} and {32 * NEW / statistics.median(seconds['32']):.1f} tokens/s: {times:.1f} times;",
         end=" ",
     )
-    print(f"{ratio(seconds, '32', 'Hugging Face, 32'):.2f} × Hugging Face with 32")
+    print(", ".join(f"{ratio(seconds, '32', f'{peer}, 32'):.2f} × {peer} with 32" for peer in peers))
+    if "CTranslate2, 1" in seconds:
+        theirs = statistics.median(32 * one / many for one, many in zip(seconds["CTranslate2, 1"], seconds["CTranslate2, 32"], strict=True))
+        print(f"  CTranslate2's own 32 rows against its one: {theirs:.1f} times")
     for each in contenders.values():
         each.end()
 

@@ -62,12 +62,12 @@ def _layer(layer: Layer | DecoderLayer) -> Sublayer:
 
     def first(X: Tensor, own: Any, other: Any) -> Tensor:
         for norm, sublayer in parts:
-            X = X + sublayer(norm(X), own, other)
+            X = sublayer(norm(X), own, other).add_(X)
         return X
 
     def behind(X: Tensor, own: Any, other: Any) -> Tensor:
         for norm, sublayer in parts:
-            X = norm(X + sublayer(X, own, other))
+            X = norm(sublayer(X, own, other).add_(X))
         return X
 
     return first if layer.norm_first else behind
