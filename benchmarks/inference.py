@@ -192,7 +192,7 @@ def alone(count: int, folder: Path) -> None:
     contenders = {
         "transalg float32": worker("ours", "alone", "1"),
         "transalg int8": worker("ours", "int8", "1"),
-        "transalg, packed in the call": worker("ours", "plain", "1"),
+        "transalg, a plain model": worker("ours", "plain", "1"),
         "Hugging Face": worker("hugging_face", "1"),
     }
     peers = []

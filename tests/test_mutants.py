@@ -287,6 +287,7 @@ ENGINE = [
     Mutant("Turned", ".addmm_(X[:, even:], rest)", "", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
     Mutant("_attention", "-band:], values[:, :, -band:]", "1 - band :], values[:, :, 1 - band :]", WEIGHTS + "test_one_token_of_one_row_goes_a_short_way", "model/alone.py"),
     Mutant("_model", "narrow(0, t, 1)", "narrow(0, max(0, t - 1), 1)", GENERATE, "model/alone.py"),
+    Mutant("_kept", " or not torch.equal(kept[1], shown)", "", WEIGHTS + "test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same", "inference/weights.py"),
     Mutant("_one_more", " < int(model.hyper.N_V)", "", WEIGHTS + "test_one_token_of_one_row_goes_a_short_way", "model/decoding.py"),
     Mutant("Transformer", '"alone": None}', '"alone": self.alone}', WEIGHTS + "test_a_copy_of_a_packed_model_is_on_its_own", ARCHITECTURES),
     Mutant("_pieces", "ell_max // 2", "ell_max", "inference/test_reading.py::test_scores_beyond_ell_max_have_half_of_it_as_context", "inference/reading.py"),

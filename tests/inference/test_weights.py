@@ -1,11 +1,14 @@
 """Packed weights compute the same; weights in 8 bits are rounded as little as can be, and a row is what it is alone."""
 
 import copy
+import gc
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
@@ -226,6 +229,49 @@ def test_long_texts_are_written_by_packed_models(kind: str, count: int, monkeypa
     changed = write(12)
     monkeypatch.setattr(weights, "WORTH", 10**9)
     assert changed == write(12) != plain
+
+
+@pytest.mark.parametrize("rows", [1, None])
+def test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same(rows: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every change counts, behind the back of autograd too: of one number, of the order of rows or of columns; and of what is not copied."""
+    model, made, ids = DTransformer(GPT, generator=rng(0)).eval(), [], torch.tensor([[3, 5]])
+
+    def spy(make: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        return lambda W: made.append(W.shape) or make(W)
+
+    for name in ("_turned", "_ordered"):
+        monkeypatch.setattr(weights, name, spy(getattr(weights, name)))
+
+    def made_anew() -> int:
+        made.clear()
+        form = pack(model, rows, least=0)
+        for one in (ids, ids[:, 1:]):
+            ours, plain = (each.decode(one, each.cache(1)) for each in (form, model))
+            torch.testing.assert_close(ours, plain, rtol=0, atol=1e-4)
+        return len(made)
+
+    copies = 4 if rows == 1 else 9  # in two layers W_qkv and W_mlp1; or all four matrices, and W_e
+    assert made_anew() == copies and made_anew() == 0
+    assert pack(model, rows, least=0).W_e is not pack(model, rows, least=0).W_e, "what depends on more than W is not kept"
+    W = model.layers[1].W_mlp1.data
+    for change in (
+        lambda: W[7, 5:6].mul_(3),
+        lambda: W.copy_(W.flip(0)),
+        lambda: W.copy_(W.flip(1)),
+        lambda: setattr(model.layers[1].W_mlp1, "data", 2 * W),
+    ):
+        change()
+        assert made_anew() == 1 and made_anew() == 0
+    for alive in (model.layers[1].b_mlp1, model.layers[0].gamma1, *([model.layers[0].W.W_o] if rows == 1 else [])):
+        alive.data.add_(0.1)
+        assert made_anew() == 0
+    model.layers[1].W_mlp1 = torch.nn.Parameter(3 * W)
+    assert made_anew() == 1
+    assert made_anew() == 0 and pack(model, 2 if rows == 1 else 1, least=0) and made_anew() == 4, "one thing for each"
+    held = len(weights.KEPT)
+    del model, W, alive
+    gc.collect()
+    assert len(weights.KEPT) <= held - copies, "no longer than the matrix lives"
 
 
 def test_bad_input() -> None:

@@ -182,7 +182,7 @@ def generate(
 
     Every row is what it would be alone with the same generator, and what `DInference` gives. An empty prompt starts from bos; beyond ℓ_max
     tokens the last ℓ_max count, and each further token costs a whole pass. Several models are an ensemble. For long texts the model's matrices
-    are put in the order that is fastest, which takes a moment; one that `pack` made keeps it from call to call.
+    are put in the order that is fastest, by `pack`, which takes a moment the first time.
     """
     chosen = samplers(tau, top_k, top_p, repetition_penalty)
     return [found[0].ids for found in continuations(model, prompts, chosen, ell_gen=ell_gen, generator=generator, scored=False)]

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from transalg.formal.domains import refuse
 from transalg.model.alone import write_out
@@ -28,6 +29,9 @@ DYNAMIC = torch.ops.quantized.linear_dynamic.default._op
 WHOLE = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
 ONEDNN = torch.ops.mkldnn._linear_pointwise.default._op
 LARGEST = 63  # a product of 8 by 8 bits adds pairs in 16 on CPUs without VNNI: 2 · 255 · 63 is what they hold
+
+
+KEPT: Any = WeakTensorKeyDictionary()  # by W: what was made of it, how, and W r
 
 
 class Int8(StandIn):
@@ -121,7 +125,7 @@ class Form(StandIn):
 
     def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False) -> None:
         super().__init__()
-        self.register_buffer("W", W, persistent=False)
+        self.register_buffer("W", W.detach().contiguous(), persistent=False)
         self.b, self.device, self.dtype = b, W.device, W.dtype
 
     def rows(self, ids: Tensor) -> Tensor:
@@ -136,7 +140,7 @@ class Packed(Form):
 
     def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False) -> None:
         super().__init__(W, b)
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(W, 64)  # an order that suits 2 rows as well as 200
+        self.packed = _kept(_ordered, W)
 
     def multiply(self, X: Tensor) -> Tensor:
         if X.size(0) >= MANY:
@@ -164,7 +168,7 @@ class Shared(Form):
     def _deal(self, W: Tensor, b: Tensor | None) -> Tensor | None:
         """Everyone's part of W, what cannot be dealt out evenly, and everyone's part of b."""
         self.even = len(W) // self.threads * self.threads
-        self.parts, self.rest = W[: self.even].view(self.threads, -1, W.shape[1]).mT, W[self.even :]
+        self.parts, self.rest = self.W[: self.even].view(self.threads, -1, W.shape[1]).mT, self.W[self.even :]
         return None if b is None else b[: self.even].view(self.threads, 1, -1)
 
     def multiply(self, X: Tensor) -> Tensor:
@@ -187,7 +191,7 @@ class Turned(Shared):
 
     def _deal(self, W: Tensor, b: Tensor | None) -> Tensor | None:
         self.even = W.shape[1] // self.threads * self.threads
-        turned = _turned(W)
+        turned = _kept(_turned, W)
         self.parts, self.rest = turned[: self.even].view(self.threads, -1, len(W)), turned[self.even :]
         return None if b is None else torch.cat([b[None], b.new_zeros(self.threads - 1, len(b))])[:, None]
 
@@ -196,6 +200,22 @@ class Turned(Shared):
         if not len(rest):
             return lambda X: dealt(X.view(threads, 1, -1), parts).sum(0)
         return lambda X: dealt(X[:, :even].reshape(threads, 1, -1), parts).sum(0).addmm_(X[:, even:], rest)
+
+
+@torch.no_grad()
+def _kept(make: Callable[[Tensor], Tensor], W: Tensor) -> Tensor:
+    """What is made of W, as it was made the last time if W is still the same: a change that W r does not show is less than rounding."""
+    shown = torch.mv(W, torch.linspace(1, 2, W.shape[1]))
+    if (kept := KEPT.get(W)) is None or kept[0] is not make or not torch.equal(kept[1], shown):
+        kept = KEPT[W] = (make, shown, make(W))
+    made: Tensor = kept[2]
+    return made
+
+
+def _ordered(W: Tensor) -> Tensor:
+    """W in oneDNN's order, one that suits 2 rows as well as 200."""
+    ordered: Tensor = torch.ops.mkldnn._reorder_linear_weight(W, 64)
+    return ordered
 
 
 def _turned(W: Tensor) -> Tensor:
@@ -218,7 +238,8 @@ def quantize(model: Model, to: Literal["int8"] = "int8") -> Model:
 def pack(model: Model, rows: int | None = None, *, least: int | None = None) -> Model:
     """A copy of the model, which computes the same, for decoding so many rows at a time; the model itself if there is nothing to gain.
 
-    Matrices with fewer numbers than `least` stay as they are: oneDNN takes some 20 µs to begin with.
+    Matrices with fewer numbers than `least` stay as they are: oneDNN takes some 20 µs to begin with. What is made of a matrix lives as long
+    as the matrix, so that the next time only takes a look at whether it is the same.
     """
     if model.stand_ins() or any(map(is_sharded, model.parameters())):
         return model
@@ -266,5 +287,5 @@ def _with(model: Model, make: Callable[..., StandIn], least: float = 0) -> Model
     for part, name, W in _large(twin, least):
         del part._parameters[name]
         b = part._parameters.get("b_u" if name == "W_e" else f"b{name[1:]}")
-        part.register_module(name, make(W.detach().contiguous(), None if b is None else b.detach(), table=name == "W_e"))
+        part.register_module(name, make(W, None if b is None else b.detach(), table=name == "W_e"))
     return twin
