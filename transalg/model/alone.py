@@ -32,6 +32,7 @@ def write_out(model: Any) -> None:
 def _model(model: Any, layers: Any) -> Callable[[Tensor, Cache], Tensor]:
     """The logits, 1 × N_V, of what follows a token, 1 × 1."""
     rows, scale = _rows(model.W_e), sqrt(model.hyper.d_e) if model.hyper.scaled else None
+    unembed = model.for_one("W_e" if model.hyper.tied else "W_u", "b_u")
     through = [_layer(layer) for layer in layers]
 
     def decode(ids: Tensor, cache: Cache) -> Tensor:
@@ -43,7 +44,7 @@ def _model(model: Any, layers: Any) -> Callable[[Tensor, Cache], Tensor]:
         for layer, own, other in zip(through, seen, of_z, strict=False):
             X = layer(X, own, other)
         cache.lengths[0] = t + 1
-        logits: Tensor = model.logits(model.last_norm(X))
+        logits: Tensor = unembed(model.last_norm(X))
         return logits
 
     return decode

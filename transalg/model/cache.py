@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -61,6 +62,7 @@ class Cache:
     cross: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # keys and values of z, computed once
     cross_mask: Tensor | None = None  # which places of z are tokens, where rows differ
     distances: dict[int, Tensor] = field(default_factory=dict)  # W_r r(δ) of a layer with relative positions, computed once
+    of: Any = field(default=None, repr=False)  # the model that made it
 
     @property
     def ell(self) -> int:
@@ -155,7 +157,7 @@ class Cache:
     def restarted(self, groups: Sequence[int]) -> "Cache":
         """An empty cache with a row for each of these z, whose keys and values it has without computing them anew."""
         keys, values = (part.new_zeros(len(part), len(groups), *part.shape[2:]) for part in (self.keys, self.values))
-        fresh = Cache(keys, values, [0] * len(groups), list(self.cross), self.cross_mask, self.distances)
+        fresh = Cache(keys, values, [0] * len(groups), list(self.cross), self.cross_mask, self.distances, self.of)
         fresh._select_cross(list(groups))
         return fresh
 

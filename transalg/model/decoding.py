@@ -14,10 +14,10 @@ from transalg.model.inputs import Lengths, row_lengths, token_ids, within
 
 def decode(model: Any, layers: Any, ids: Tensor, cache: Cache, lengths: Lengths, last: bool) -> Tensor:
     """Through these layers with the cache; logits of what follows each new token, or the last new one of each row."""
-    _fits(model, layers, cache)
     if model.alone is not None and _one_more(model, ids, cache, lengths):
         logits: Tensor = model.alone(ids, cache)
         return logits if last else logits[:, None]
+    _fits(model, layers, cache)
     X, step, there = _begin(model, ids, cache, lengths)
     if not any(step.count):
         return X.new_zeros(len(ids), *() if last else ids.shape[1:], model.hyper.N_V)
@@ -51,7 +51,7 @@ def new_cache(model: Any, layers: int, batch: int, ell: int | None) -> Cache:
     H, d_attn, d_mid = hyper.heads
     made: Any = {"dtype": model.dtype, "device": model.device}
     keys, values = (torch.zeros(layers, batch, H, ell or hyper.ell_max, d, **made) for d in (d_attn, d_mid))
-    return Cache(keys, values, [0] * batch)
+    return Cache(keys, values, [0] * batch, of=model)
 
 
 def _fits(model: Any, layers: Any, cache: Any) -> None:
@@ -66,8 +66,10 @@ def _fits(model: Any, layers: Any, cache: Any) -> None:
         raise refuse("cache", f"{model.dtype} on {model.device}, as the model is", f"{cache.keys.dtype} on {cache.keys.device}")
 
 
-def _one_more(model: Any, ids: Any, cache: Cache, lengths: Lengths) -> bool:
+def _one_more(model: Any, ids: Any, cache: Any, lengths: Lengths) -> bool:
     """Whether this is one token, and one row that has room for it."""
+    if not isinstance(cache, Cache) or cache.of is not model or cache.keys.dtype != model.dtype:
+        return False
     if lengths is not None or type(ids) is not Tensor or ids.shape != (1, 1) or ids.dtype != torch.long:
         return False
     return len(cache.lengths) == 1 and cache.lengths[0] < cache.ell and 0 <= int(ids) < int(model.hyper.N_V)
