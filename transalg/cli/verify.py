@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from rich.columns import Columns
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 
@@ -63,7 +65,7 @@ class Verify:
             console.print(
                 f"{len(verdicts) - len(failed)} of {len(verdicts)} within {BOUND:.0e}: float64, random θ, a ragged batch; the largest differences "
                 "between engine and formal algorithm, of P and of the gradient by any parameter. Invariances: padding, the batch a row is in, "
-                "the order of rows; where it decodes, the cache, a prefill in pieces, a reordered cache."
+                "the order of rows; where it decodes, the cache, a prefill in pieces, a reordered cache, one row token by token."
             )
         if failed:
             sys.exit(1)
@@ -84,8 +86,8 @@ class Verify:
                 print(json.dumps(_data(verdict)), flush=True)
             else:
                 console.print(_row(widths, verdict, bound))
-                shown = "  ".join(f"{name} {error:.0e}" for name, error in verdict.laws.items())
-                console.print(f"[dim]  {shown}[/]", highlight=False)
+                shown = [f"{name} {error:.0e}" for name, error in verdict.laws.items()]
+                console.print(Padding(Columns(shown, padding=(0, 2)), (0, 0, 0, 2)), style="dim")
         if not self.json:
             console.print(
                 f"float64; the largest differences from the formal algorithm, and from what each invariance asks; the bound is {bound:.0e}"

@@ -90,15 +90,12 @@ class Decoding:
     def _logits(self, going: list[int]) -> Tensor:
         """Of what follows each of these rows."""
         ell_max = shortest(self.models)
-        inside = [row for row in going if len(self.rows[row]) <= ell_max]
         beyond = [row for row in going if len(self.rows[row]) > ell_max]
-        parts = []
-        if inside:
-            parts.append(self._cached(inside))
-        if beyond:
-            parts.append(together([_windows(model, [self.rows[row][-ell_max:] for row in beyond]) for model in self.models]))
-        if len(parts) == 1:
-            return parts[0]
+        if not beyond:
+            return self._cached(going)
+        inside = [row for row in going if len(self.rows[row]) <= ell_max]
+        parts = [self._cached(inside)] if inside else []
+        parts.append(together([_windows(model, [self.rows[row][-ell_max:] for row in beyond]) for model in self.models]))
         order = {row: i for i, row in enumerate(inside + beyond)}
         return torch.cat(parts)[[order[row] for row in going]]
 
