@@ -201,6 +201,12 @@ class Turned(Shared):
             return lambda X: dealt(X.view(threads, 1, -1), parts).sum(0)
         return lambda X: dealt(X[:, :even].reshape(threads, 1, -1), parts).sum(0).addmm_(X[:, even:], rest)
 
+    def for_one_into(self) -> Callable[[Tensor, Tensor], object]:
+        dealt, threads, parts = self.dealt, self.threads, self.parts
+        if len(self.rest):
+            return super().for_one_into()
+        return lambda X, Y: torch.sum(dealt(X.view(threads, 1, -1), parts), 0, out=Y)
+
 
 @torch.no_grad()
 def _kept(make: Callable[[Tensor], Tensor], W: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from transalg.model.blocks import NORMS, Attention, DecoderLayer, Layer, Sublaye
 from transalg.model.cache import Cache
 
 Map = Callable[[Tensor], Tensor]  # of one row
-# of one row, with what the cache has for it: places of the new key and value, all keys and values; keys, values and mask of z
-Sublayer = Callable[[Tensor, tuple[Tensor, Tensor, Tensor, Tensor], Any], Tensor]
+# of one row, with what the cache has for it: room for q, k, v, places of the new key and value, all keys, turned, and values; those of z and a mask
+Sublayer = Callable[[Tensor, Any, Any], Tensor]
 
 
 def write_out(model: Any) -> None:
@@ -39,9 +39,11 @@ def _model(model: Any, layers: Any) -> Callable[[Tensor, Cache], Tensor]:
         (t,) = cache.lengths
         X = rows(ids[0])
         X = (X if scale is None else X * scale) + model._positions.narrow(0, t, 1)
-        seen = zip(*cache.part(t, 1), *cache.part(0, t + 1), strict=True)
+        keys, values = cache.keys[:, 0], cache.values[:, 0]
+        new = keys.narrow(2, t, 1).unbind(), values.narrow(2, t, 1).unbind()
+        seen = keys.narrow(2, 0, t + 1).mT.unbind(), values.narrow(2, 0, t + 1).unbind()
         of_z = [(k, v, cache.cross_mask) for k, v in cache.cross] or repeat(None)
-        for layer, own, other in zip(through, seen, of_z, strict=False):
+        for layer, own, other in zip(through, zip(repeat(cache.room), *new, *seen, strict=False), of_z, strict=False):
             X = layer(X, own, other)
         cache.lengths[0] = t + 1
         logits: Tensor = unembed(model.last_norm(X))
@@ -75,18 +77,17 @@ def _layer(layer: Layer | DecoderLayer) -> Sublayer:
 
 
 def _attention(W: Attention) -> Sublayer:
-    qkv, out, H, band, attend = W.for_one("W_qkv", "b_qkv"), W.for_one("W_o", "b_o"), W.H, W.band, F.scaled_dot_product_attention
-    alike, widths = W.d_attn == W.d_mid, [H * W.d_attn, H * W.d_attn, H * W.d_mid]
+    qkv, out, band, scale = W.for_one_into("W_qkv", "b_qkv"), W.for_one("W_o", "b_o"), W.band, 1 / sqrt(W.d_attn)
 
-    def decode(X: Tensor, own: tuple[Tensor, Tensor, Tensor, Tensor], other: Any) -> Tensor:
-        new_key, new_value, keys, values = own
-        Y = qkv(X)
-        q, k, v = Y.view(3, 1, H, 1, -1).unbind() if alike else (part.view(1, H, 1, -1) for part in torch.split(Y, widths, dim=1))
+    def decode(X: Tensor, own: Any, other: Any) -> Tensor:
+        (row, q, k, v, of_scores), new_key, new_value, keys, values = own
+        qkv(X, row)
         new_key.copy_(k)
         new_value.copy_(v)
         if band is not None:
-            keys, values = keys[:, :, -band:], values[:, :, -band:]
-        return out(attend(q, keys, values).view(1, -1))
+            keys, values = keys[:, :, -band:], values[:, -band:]
+        S = torch.baddbmm(of_scores, q, keys, beta=0, alpha=scale)  # the first one only gives the shape
+        return out(torch.bmm(torch.softmax(S, dim=-1), values).view(1, -1))
 
     return decode
 

@@ -63,6 +63,18 @@ class Cache:
     cross_mask: Tensor | None = None  # which places of z are tokens, where rows differ
     distances: dict[int, Tensor] = field(default_factory=dict)  # W_r r(δ) of a layer with relative positions, computed once
     of: Any = field(default=None, repr=False)  # the model that made it
+    room: tuple[Tensor, ...] = field(default=(), repr=False)  # if there is one row, see `_make_room`
+
+    def __post_init__(self) -> None:
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """For query, key and value of one row's new token: for all of them; for each, H × 1 × d; and H × 1 × 1."""
+        if self.keys.shape[1] == 1:
+            H, d_attn, d_mid = self.keys.shape[2], self.keys.shape[4], self.values.shape[4]
+            row = self.keys.new_empty(1, H * (2 * d_attn + d_mid))
+            q, k, v = (part.view(H, 1, -1) for part in torch.split(row[0], [H * d_attn, H * d_attn, H * d_mid]))
+            self.room = row, q, k, v, q[:, :, :1]
 
     @property
     def ell(self) -> int:
@@ -148,6 +160,7 @@ class Cache:
         self.keys, self.values = self.keys.index_select(1, index), self.values.index_select(1, index)
         self._select_cross(groups)
         self.lengths = [self.lengths[row] for row in order]
+        self._make_room()
 
     def repeat(self, times: int) -> None:
         """Every row so many times, one after the other, as beams begin. They share the keys and values of z, which do not grow."""

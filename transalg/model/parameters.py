@@ -44,6 +44,14 @@ class Part(nn.Module):
         matrix, vector = self._parameters[W], self._parameters.get(b)
         return lambda X: F.linear(X, matrix, vector)  # type: ignore[arg-type]
 
+    def for_one_into(self, W: str, b: str) -> Callable[[Tensor, Tensor], object]:
+        """The same, into memory that is there."""
+        stand_in = self._modules.get(W)
+        if isinstance(stand_in, StandIn):
+            return stand_in.for_one_into()
+        one = self.for_one(W, b)
+        return lambda X, Y: Y.copy_(one(X))
+
     def stand_ins(self) -> dict[str, "StandIn"]:
         """Those of all parts, by the names of the matrices."""
         return {name: module for name, module in self.named_modules() if isinstance(module, StandIn)}
@@ -62,6 +70,11 @@ class StandIn(nn.Module):
     def for_one(self) -> Callable[[Tensor], Tensor]:
         """The same for one row."""
         return self.multiply
+
+    def for_one_into(self) -> Callable[[Tensor, Tensor], object]:
+        """The same, into memory that is there."""
+        one = self.for_one()
+        return lambda X, Y: Y.copy_(one(X))
 
     def fused(self, X: Tensor, activation: str) -> Tensor | None:
         """The activation of this name of X Wᵀ + b, where one kernel does both; otherwise None."""
