@@ -1,7 +1,7 @@
 """Using a model against its peers: tokens per second, cost by context, batches, translation, weights in 8 bits, a cold start.
 
     pip install -e ".[bench]"
-    python -m benchmarks.inference           # all; or some of: alone growth batch seq2seq quality cold
+    python -m benchmarks.inference           # all; or some of: alone growth batch bound seq2seq quality cold
 
 Every speed is a ratio of things measured in turn in one run, each contender in a process of its own. Peers: `generate` of Hugging Face transformers
 in float32, and CTranslate2, all with 2 threads and random weights of the same shape. Everyone writes as many tokens as everyone else.
@@ -238,6 +238,31 @@ def batch(count: int, folder: Path) -> None:
         each.end()
 
 
+def bound(count: int, folder: Path) -> None:
+    """What 32 rows cost at the least: the products of a step, reading keys and values once, and a share of the prompts; the best of each."""
+    import torch
+
+    model = gpt2("batch")
+    forms = [(form, torch.randn(32, form.matrix().shape[1])) for form in model.stand_ins().values()]
+    flops = sum(2 * 32 * form.matrix().numel() for form, _ in forms)
+    cache, given = model.cache(32, PROMPT + NEW), torch.tensor(prompts(32))
+    middle = PROMPT + NEW // 2  # as many tokens as a row has on average
+    parts = [part[:, :, :middle] for part in (*cache.keys, *cache.values)]
+    with torch.inference_mode():
+        seconds = rounds(
+            {
+                "products": lambda: [form.multiply(X) for form, X in forms],
+                "keys and values": lambda: [part.sum() for part in parts],
+                "prompts": lambda: model.decode(given, model.cache(32, PROMPT), last=True),
+            },
+            max(count, 9),
+        )
+    least = {name: min(taken) for name, taken in seconds.items()} | {"prompts": min(seconds["prompts"]) / NEW}
+    shown = ", ".join(f"{name} {1000 * taken:.1f} ms" for name, taken in least.items())
+    print(f"GPT-2 124 M, a step of 32 rows at the least: {shown}; the products at {flops / least['products'] / 1e9:.0f} GFLOP/s")
+    print(f"  so that there are at most {32 / sum(least.values()):.0f} tokens/s")
+
+
 def growth(count: int, folder: Path) -> None:
     """The cost of one token behind so many, with the cache and by Algorithm 14 as it is written."""
     import torch
@@ -342,7 +367,7 @@ def cold(count: int, folder: Path) -> None:
     print(f"  {statistics.median(taken):.1f} s")
 
 
-BENCHMARKS = {"alone": alone, "growth": growth, "batch": batch, "seq2seq": seq2seq, "quality": quality, "cold": cold}
+BENCHMARKS = {"alone": alone, "growth": growth, "batch": batch, "bound": bound, "seq2seq": seq2seq, "quality": quality, "cold": cold}
 
 
 def main() -> None:

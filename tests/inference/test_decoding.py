@@ -10,7 +10,7 @@ from transalg.formal import DInference, EDInference
 from transalg.hyper import DHyper, EDHyper
 from transalg.inference import Temperature, TopK, continuations, generate, pack, predict
 from transalg.inference.beams import samples
-from transalg.inference.decoding import Decoding, own_numbers
+from transalg.inference.decoding import Decoding, begin, own_numbers
 from transalg.inference.reading import score
 from transalg.model import DTransformer, EDTransformer
 from transalg.model.bridge import twin
@@ -77,6 +77,19 @@ def test_rows_end_at_their_own_time() -> None:
     assert len({len(one.ids) for one in found}) > 3
     for one in found:
         assert one.ended == (one.log_p_eos is not None) == (len(one.ids) < 19)
+
+
+def test_the_row_that_is_left_goes_the_short_way() -> None:
+    hyper = small(DHyper, ell_max=31)
+    model = made(DTransformer, hyper, 6)
+    short = pack(model, 1)
+    decoding = begin(short, [[hyper.bos_token, 2], [hyper.bos_token, 3]], (Temperature(0),), ell_gen=11, generators=[rng(0)])
+    decoding.step()
+    decoding.end(0)
+    alone, calls = short.alone, []
+    short.alone = lambda *given: calls.append(given) or alone(*given)
+    assert decoding.finish()[1].ids == formally(model, [hyper.bos_token, 3], 11, 0)
+    assert len(calls) == 10
 
 
 def test_samples_of_one_prompt() -> None:
