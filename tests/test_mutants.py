@@ -285,7 +285,7 @@ ENGINE = [
     Mutant("_in_steps", "X.amax(dim=1, keepdim=True)", "X.amax()", WEIGHTS + "test_a_product_in_8_bits_is_exact", "inference/weights.py"),
     Mutant("_in_steps", "/ 255).float()", "/ 254).float()", WEIGHTS + "test_a_product_in_8_bits_is_the_same_alone", "inference/weights.py"),
     Mutant("Turned", ".addmm_(X[:, even:], rest)", "", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
-    Mutant("_attention", "-band:], values[:, :, -band:]", "1 - band :], values[:, :, 1 - band :]", WEIGHTS + "test_one_token_of_one_row_goes_a_short_way", "model/alone.py"),
+    Mutant("_attention", "-band:], values[:, -band:]", "1 - band :], values[:, 1 - band :]", WEIGHTS + "test_one_token_of_one_row_goes_a_short_way", "model/alone.py"),
     Mutant("_model", "narrow(0, t, 1)", "narrow(0, max(0, t - 1), 1)", GENERATE, "model/alone.py"),
     Mutant("_kept", " or not torch.equal(kept[1], shown)", "", WEIGHTS + "test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same", "inference/weights.py"),
     Mutant("_one_more", " < int(model.hyper.N_V)", "", WEIGHTS + "test_one_token_of_one_row_goes_a_short_way", "model/decoding.py"),
