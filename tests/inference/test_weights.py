@@ -110,6 +110,28 @@ def test_one_token_of_one_row_goes_a_short_way(case, alike: bool, monkeypatch: p
         short.decode(x[:, :1], None)
 
 
+def test_packing_does_not_depend_on_torch_s_defaults() -> None:
+    model = DTransformer(GPT, generator=rng(0), dtype=torch.float32)
+    torch.set_default_dtype(torch.float64)
+    try:
+        form = pack(model, 1, least=0)
+        assert form.decode(torch.tensor([[5]]), form.cache(1)).dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_copy_of_a_cache_shares_nothing_and_copies_no_model() -> None:
+    short = pack(DTransformer(GPT, generator=rng(0), dtype=torch.float64), 1)
+    cache = short.cache(1)
+    short.decode(torch.tensor([[5]]), cache)
+    other = copy.deepcopy(cache)
+    assert other.of() is short and other.lengths == [1]
+    ours, theirs = (short.decode(torch.tensor([[id]]), each, last=True) for id, each in ((7, cache), (7, other)))
+    assert torch.equal(ours, theirs)
+    short.decode(torch.tensor([[8]]), other)
+    assert cache.lengths == [2] and not torch.equal(cache.keys[:, :, :, 2], other.keys[:, :, :, 2])
+
+
 def test_a_copy_of_a_packed_model_is_on_its_own() -> None:
     short = pack(DTransformer(GPT, generator=rng(0), dtype=torch.float64), 1)
     other = copy.deepcopy(short)

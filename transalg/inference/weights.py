@@ -211,7 +211,7 @@ class Turned(Shared):
 @torch.no_grad()
 def _kept(make: Callable[[Tensor], Tensor], W: Tensor) -> Tensor:
     """What is made of W, as it was made the last time if W is still the same: a change that W r does not show is less than rounding."""
-    shown = torch.mv(W, torch.linspace(1, 2, W.shape[1]))
+    shown = torch.mv(W, torch.linspace(1, 2, W.shape[1], dtype=W.dtype, device=W.device))
     if (kept := KEPT.get(W)) is None or kept[0] is not make or not torch.equal(kept[1], shown):
         kept = KEPT[W] = (make, shown, make(W))
     made: Tensor = kept[2]

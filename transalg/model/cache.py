@@ -62,7 +62,7 @@ class Cache:
     cross: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # keys and values of z, computed once
     cross_mask: Tensor | None = None  # which places of z are tokens, where rows differ
     distances: dict[int, Tensor] = field(default_factory=dict)  # W_r r(δ) of a layer with relative positions, computed once
-    of: Any = field(default=None, repr=False)  # the model that made it
+    of: Any = field(default=None, repr=False)  # the model that made it, by a weak reference: a copy of the cache is none of the model
     room: tuple[Tensor, ...] = field(default=(), repr=False)  # if there is one row, see `_make_room`
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -51,7 +52,7 @@ def new_cache(model: Any, layers: int, batch: int, ell: int | None) -> Cache:
     H, d_attn, d_mid = hyper.heads
     made: Any = {"dtype": model.dtype, "device": model.device}
     keys, values = (torch.zeros(layers, batch, H, ell or hyper.ell_max, d, **made) for d in (d_attn, d_mid))
-    return Cache(keys, values, [0] * batch, of=model)
+    return Cache(keys, values, [0] * batch, of=ref(model))
 
 
 def _fits(model: Any, layers: Any, cache: Any) -> None:
@@ -68,7 +69,7 @@ def _fits(model: Any, layers: Any, cache: Any) -> None:
 
 def _one_more(model: Any, ids: Any, cache: Any, lengths: Lengths) -> bool:
     """Whether this is one token, and one row that has room for it."""
-    if not isinstance(cache, Cache) or cache.of is not model or cache.keys.dtype != model.dtype:
+    if not isinstance(cache, Cache) or cache.of is None or cache.of() is not model or cache.keys.dtype != model.dtype:
         return False
     if lengths is not None or type(ids) is not Tensor or ids.shape != (1, 1) or ids.dtype != torch.long:
         return False
