@@ -238,7 +238,7 @@ ENGINE = [
     Mutant("Rows", "self.places % self.shape[1]", "self.places // self.shape[1]", D_EQ, "model/rows.py"),
     Mutant("rows", "all(length == shape[1]", "all(length >= 1", E_LAW, "model/rows.py"),
     Mutant("_part", "cumsum(0) - 1", "cumsum(0) - 2", E_EQ, "model/rows.py"),
-    Mutant("_buckets", "<= CALL", "<= 10 * CALL", ROWS + "test_padding_adds_less_than_the_calls_it_saves", "model/rows.py"),
+    Mutant("_buckets", "<= KERNEL_CALL_COST", "<= 10 * KERNEL_CALL_COST", ROWS + "test_padding_adds_less_than_the_calls_it_saves", "model/rows.py"),
     # Architectures
     Mutant("Transformer", "X * sqrt(self.hyper.d_e)", "X * self.hyper.d_e", D_EQ, ARCHITECTURES),
     Mutant("Transformer", "self._positions[:ell]", "self._positions[-ell:]", D_EQ, ARCHITECTURES),
@@ -284,7 +284,7 @@ ENGINE = [
     Mutant("Cache", "groups[::size]", "groups[: len(groups) // size]", BEAMS + "test_scores_and_order", "model/cache.py"),
     Mutant("_in_steps", "X.amax(dim=1, keepdim=True)", "X.amax()", WEIGHTS + "test_a_product_in_8_bits_is_exact", "inference/weights.py"),
     Mutant("_in_steps", "/ 255).float()", "/ 254).float()", WEIGHTS + "test_a_product_in_8_bits_is_the_same_alone", "inference/weights.py"),
-    Mutant("Turned", ".addmm_(X[:, even:], rest)", "", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
+    Mutant("TransposedLinear", ".addmm_(X[:, even:], rest)", "", WEIGHTS + "test_every_form_multiplies_alike", "inference/weights.py"),
     Mutant("_attention", "-band:], values[:, -band:]", "1 - band :], values[:, 1 - band :]", WEIGHTS + "test_one_token_of_one_row_goes_a_short_way", "model/alone.py"),
     Mutant("_model", "narrow(0, t, 1)", "narrow(0, max(0, t - 1), 1)", GENERATE, "model/alone.py"),
     Mutant("_kept", " or not torch.equal(kept[1], shown)", "", WEIGHTS + "test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same", "inference/weights.py"),

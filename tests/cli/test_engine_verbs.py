@@ -6,8 +6,7 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from transalg import cost
-from transalg.hyper import PRESETS
+from transalg.hyper import PRESETS, cost
 from transalg.model import attention
 
 

@@ -16,7 +16,7 @@ import pytest
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from tests.training.runs import TASKS, files, options
-from transalg.training import checkpoints
+from transalg.runs import checkpoints
 
 SMALL = ["--train.batch-size", "3", "--train.threads", "1", "--model.H", "2", "--model.d-e", "10", "--train.log-every", "1"]
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transalg.data.shuffle import number, permuted
+from transalg.data.shuffle import derive_seed, permuted
 
 
 @given(st.integers(1, 700), st.integers(-3, 2**70), st.integers(0, 9))
@@ -31,5 +31,5 @@ def test_a_billion_rows_take_no_memory() -> None:
 
 
 def test_numbers() -> None:
-    assert {number(3, 1, key) for key in range(40)} == {0, 1, 2}
-    assert number(2**31, 1, 2) == number(2**31, 1, 2) != number(2**31, 2, 1)
+    assert {derive_seed(3, 1, key) for key in range(40)} == {0, 1, 2}
+    assert derive_seed(2**31, 1, 2) == derive_seed(2**31, 1, 2) != derive_seed(2**31, 2, 1)

@@ -16,7 +16,7 @@ from tests.training.runs import TASKS, config, files
 from transalg.evaluation.baselines import most_frequent, naive_bayes
 from transalg.evaluation.measure import edits, evaluate, held_out
 from transalg.inference.run import Run
-from transalg.model.bridge import twin
+from transalg.model.bridge import formal_counterpart
 from transalg.training.start import train
 from transalg.verify.trained import verify
 
@@ -32,10 +32,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_evaluating_finds_the_validation_loss_of_the_run(task: str, trained: dict[str, Run]) -> None:
-    from transalg.training import runs
+    from transalg.runs import folder as run_folder
 
     measured = evaluate(trained[task])
-    assert measured.figures["loss"] == pytest.approx(runs.facts(trained[task].folder)["val_loss"], abs=1e-10)
+    assert measured.figures["loss"] == pytest.approx(run_folder.facts(trained[task].folder)["val_loss"], abs=1e-10)
 
 
 def test_language_models_against_the_formal_algorithm(trained: dict[str, Run]) -> None:
@@ -44,7 +44,7 @@ def test_language_models_against_the_formal_algorithm(trained: dict[str, Run]) -
     total, tokens = 0.0, 0
     for line in lines:
         x = torch.tensor(run.tokenizer.encode(line))
-        P = twin(run.model.hyper)(x, run.model.theta())
+        P = formal_counterpart(run.model.hyper)(x, run.model.theta())
         total -= float(P[x[1:], torch.arange(len(x) - 1)].log().sum())
         tokens += len(x) - 1
     figures = evaluate(run, str(run.folder.parent / "lines.txt")).figures

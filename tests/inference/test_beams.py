@@ -12,7 +12,7 @@ from tests.strategies import rng
 from transalg.hyper import EDHyper
 from transalg.inference import predict, search
 from transalg.model import EDTransformer
-from transalg.model.bridge import twin
+from transalg.model.bridge import formal_counterpart
 from transalg.verify.cases import randomised, small
 
 
@@ -26,7 +26,7 @@ def made(seed: int, **sizes: int) -> EDTransformer:
 
 def log_P(model: EDTransformer, z: list[int], x: list[int]) -> torch.Tensor:
     """What follows bos x, by the formal algorithm."""
-    P = twin(model.hyper)(torch.tensor(z), torch.tensor([model.hyper.bos_token, *x]), model.theta())
+    P = formal_counterpart(model.hyper)(torch.tensor(z), torch.tensor([model.hyper.bos_token, *x]), model.theta())
     return P[:, -1].log()
 
 

@@ -11,9 +11,9 @@ from transalg.hyper import DHyper, EDHyper
 from transalg.inference import Temperature, TopK, continuations, generate, pack, predict
 from transalg.inference.beams import samples
 from transalg.inference.decoding import Decoding, begin, own_numbers
-from transalg.inference.reading import score
+from transalg.inference.one_pass import score
 from transalg.model import DTransformer, EDTransformer
-from transalg.model.bridge import twin
+from transalg.model.bridge import formal_counterpart
 from transalg.verify.cases import cases, randomised, small
 
 PRESETS = ("gpt2", "gpt3-small", "gopher-44m")  # larger ones are the same but for their sizes, which are shrunk
@@ -35,12 +35,16 @@ def formally(model: DTransformer, prompt: list[int], ell_gen: int, tau: float, g
     """Algorithm 14, up to and without eos."""
     eos = model.hyper.eos_token
     prompt = prompt or [model.hyper.bos_token]
-    found = DInference(torch.tensor(prompt), model.theta(), ell_gen, tau, generator, stop=eos, DTransformer=twin(model.hyper)).tolist()
+    found = DInference(
+        torch.tensor(prompt), model.theta(), ell_gen, tau, generator, stop=eos, DTransformer=formal_counterpart(model.hyper)
+    ).tolist()
     return found[: found.index(eos)] if eos in found else found
 
 
 def formally_seq2seq(model: EDTransformer, z: list[int], ell_gen: int, tau: float, generator: torch.Generator | None = None) -> list[int]:
-    found = EDInference(torch.tensor(z), model.theta(), tau, generator, ell_gen=ell_gen, EDTransformer=twin(model.hyper)).tolist()[1:]
+    found = EDInference(
+        torch.tensor(z), model.theta(), tau, generator, ell_gen=ell_gen, EDTransformer=formal_counterpart(model.hyper)
+    ).tolist()[1:]
     return found[: found.index(model.hyper.eos_token)] if model.hyper.eos_token in found else found
 
 

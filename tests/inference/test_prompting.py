@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from transalg.inference.answers import Written
 from transalg.inference.prompting import Template, ask
+from transalg.inference.results import Completion
 
 
 @dataclass
@@ -16,9 +16,9 @@ class Parrot:
     says: list[str]
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
-    def written(self, prompts: list[str], **options: Any) -> list[list[Written]]:
+    def written(self, prompts: list[str], **options: Any) -> list[list[Completion]]:
         self.asked.append((prompts[0], options))
-        return [[Written(text, [], 0.0, True) for text in self.says]]
+        return [[Completion(text, [], 0.0, True) for text in self.says]]
 
 
 SHOTS = [{"input": "2 + 2", "output": "4"}, {"input": "3 + 4", "output": "7"}]

@@ -12,7 +12,7 @@ import torch
 import transalg
 from tests.training.runs import TASKS, config, files
 from transalg.inference import generate, predict
-from transalg.inference.growing import Growing
+from transalg.inference.detokenizer import IncrementalDetokenizer
 from transalg.inference.run import Run
 from transalg.tokenization import train as train_tokenizer
 from transalg.training.start import train
@@ -59,13 +59,13 @@ def test_streamed_characters_are_whole() -> None:
     for text in ("año 日本語 😀 x", "é"):
         ids = tokenizer.encode(text, ends=False)
         assert len(ids) > len(text)
-        growing, seen = Growing(tokenizer, tokenizer.encode("ü", ends=False)), ""
+        growing, seen = IncrementalDetokenizer(tokenizer, tokenizer.encode("ü", ends=False)), ""
         for one in ids:
             growing.add([one])
             assert text.startswith(growing.text) and growing.text.startswith(seen)
             seen = growing.text
         assert seen == growing.whole() == text
-    broken = Growing(tokenizer, [])
+    broken = IncrementalDetokenizer(tokenizer, [])
     broken.add([*tokenizer.encode("a", ends=False), tokenizer.encode("日", ends=False)[0]])
     assert broken.text == "a" and broken.whole() == "a\ufffd"
 

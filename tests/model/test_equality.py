@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model.drawn import KINDS, models
-from transalg.model import rows
+from transalg.model import layout
 from transalg.verify.cases import DEPARTURES, MODELS
 from transalg.verify.laws import errors, formal_log_probabilities, invariances
 
@@ -24,9 +24,9 @@ def named(value: Any) -> str:
 @pytest.fixture(params=[0, 8192], ids=["exact", "padded"], autouse=True)
 def buckets(request: pytest.FixtureRequest) -> Iterator[None]:
     """Attention on a ragged batch goes one of two ways."""
-    before, rows.CALL = rows.CALL, request.param
+    before, layout.KERNEL_CALL_COST = layout.KERNEL_CALL_COST, request.param
     yield
-    rows.CALL = before
+    layout.KERNEL_CALL_COST = before
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)

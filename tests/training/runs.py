@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from transalg.training.config import Config
+from transalg.runs.config import Config
 
 TASKS = ("lm", "mlm", "seq2seq", "classify")
 WORDS = ["a cat sat", "the dog ran", "on a mat", "for the cat", "a dog and a cat", "the mat", "sat on the dog", "ran"]
@@ -29,4 +29,4 @@ def options(task: str, folder: Path, model: dict[str, Any] | None = None, **trai
 
 
 def config(task: str, folder: Path, model: dict[str, Any] | None = None, **train: Any) -> Config:
-    return Config.of(options(task, folder, model, **train))
+    return Config.from_dict(options(task, folder, model, **train))

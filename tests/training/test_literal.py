@@ -10,8 +10,8 @@ from tests.parity.compare import assert_same_theta
 from tests.training.runs import config, files
 from transalg.formal import DTraining, EDTraining, ETraining
 from transalg.formal import training as formal_training
-from transalg.model.bridge import twin
-from transalg.training import checkpoints, loop, tasks
+from transalg.model.bridge import formal_counterpart
+from transalg.runs import checkpoints, loop, tasks
 from transalg.training.loop import Loop
 from transalg.training.start import train
 
@@ -53,13 +53,13 @@ def test_fifty_steps_of_literal_training(task: str, tmp_path: Path, monkeypatch:
     zs = [row.get("z") for row in rows]
     eta = LITERAL["eta"]
     if task == "lm":
-        expected = DTraining(xs, theta, 1, eta, DTransformer=twin(hyper))
+        expected = DTraining(xs, theta, 1, eta, DTransformer=formal_counterpart(hyper))
     elif task == "seq2seq":
-        expected = EDTraining(zs, xs, theta, 1, eta, EDTransformer=twin(hyper))
+        expected = EDTraining(zs, xs, theta, 1, eta, EDTransformer=formal_counterpart(hyper))
     else:
         drawn = iter(torch.cat(masked))
         monkeypatch.setattr(formal_training, "choose", lambda *_: next(drawn))
-        expected = ETraining(xs, theta, 1, eta, hyper.p_mask, ETransformer=twin(hyper))
+        expected = ETraining(xs, theta, 1, eta, hyper.p_mask, ETransformer=formal_counterpart(hyper))
         assert sum(int((row == hyper.mask_token).sum()) for row in masked) > 50
     tensors, facts = checkpoints.load(tmp_path / "run" / "best.safetensors")
     assert facts["step"] == 50

@@ -9,9 +9,9 @@ from torch.testing import assert_close
 
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.training.objectives import D_loss
+from transalg.tasks.losses import D_loss
 from transalg.training.optimisers import KINDS, Muon, hidden_matrices, optimisers, orthogonalised
-from transalg.training.schedules import share
+from transalg.training.schedules import lr_factor
 from transalg.verify.cases import MODELS, small
 
 
@@ -129,22 +129,22 @@ def test_an_unknown_optimiser() -> None:
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "constant", "trapezoid"])
 def test_a_schedule_warms_up_and_ends_where_it_should(schedule: str) -> None:
-    rates = [share(step, 100, schedule=schedule, warmup=10, final=0.1) for step in range(100)]
+    rates = [lr_factor(step, 100, schedule=schedule, warmup=10, final=0.1) for step in range(100)]
     assert rates[:10] == pytest.approx([(step + 1) / 11 for step in range(10)])
     assert max(rates) == rates[10] == 1 and rates[-1] == pytest.approx(1 if schedule == "constant" else 0.1)
     assert all(later <= earlier for earlier, later in pairwise(rates[10:]))
     middle = {"cosine": 0.55, "linear": 0.55, "constant": 1.0, "trapezoid": 1.0}[schedule]
     assert rates[54] == pytest.approx(middle, abs=0.02)
-    assert share(200, 100, schedule=schedule, warmup=10) == rates[-1]  # past the end it stays
+    assert lr_factor(200, 100, schedule=schedule, warmup=10) == rates[-1]  # past the end it stays
 
 
 def test_a_cosine_is_one() -> None:
-    assert share(25, 101, final=0.0) == pytest.approx((1 + 2**-0.5) / 2)
+    assert lr_factor(25, 101, final=0.0) == pytest.approx((1 + 2**-0.5) / 2)
 
 
 def test_an_unknown_schedule() -> None:
     with pytest.raises(ValueError, match=r"schedule: expected cosine, linear, constant, trapezoid, got 'step'"):
-        share(0, 1, schedule="step")
+        lr_factor(0, 1, schedule="step")
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 13), (3, 13, 5), (3, 7, 11), (3, 7, 7), (2, 1, 5)])

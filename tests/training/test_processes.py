@@ -15,7 +15,7 @@ from tests.strategies import rng
 from transalg.hyper import DHyper, EDHyper
 from transalg.model import DTransformer, EDTransformer
 from transalg.model.sharding import shard
-from transalg.training.objectives import D_loss, Objective
+from transalg.tasks.losses import D_loss, Objective
 from transalg.training.processes import World
 from transalg.verify.cases import small
 

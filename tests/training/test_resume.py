@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.training.runs import TASKS, config, files
-from transalg.training import checkpoints
+from transalg.runs import checkpoints
 from transalg.training.loop import Outcome
 from transalg.training.report import Report
 from transalg.training.start import train
@@ -204,7 +204,7 @@ import torch
 import torch._dynamo  # what every child would import for its first step
 torch.set_num_threads(1)
 from tests.training.runs import config, files
-from transalg.training import checkpoints
+from transalg.runs import checkpoints
 from transalg.training.start import train
 from transalg.training.report import Report
 

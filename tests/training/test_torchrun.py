@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tests.training.runs import config, files, options
-from transalg.training import checkpoints, runs
+from transalg.runs import checkpoints
+from transalg.runs import folder as run_folder
 from transalg.training.start import train
 
 OPTIONS: dict[str, Any] = {"dtype": "float64", "steps": 9, "batch_size": 5, "save_every": 2, "accumulate": 2}
@@ -39,7 +40,7 @@ def assert_like_one_process(folder: Path, out: str, task: str) -> None:
     for line, other in zip(ours, expected, strict=True):
         for name in line:
             assert line[name] == pytest.approx(other[name], rel=0, abs=1e-9), name
-    torch.testing.assert_close(runs.tensors(folder / out), runs.tensors(folder / "one"), rtol=0, atol=1e-9)
+    torch.testing.assert_close(run_folder.tensors(folder / out), run_folder.tensors(folder / "one"), rtol=0, atol=1e-9)
 
 
 def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Demo:
         from transalg.cli.plot import lines, picture
         from transalg.cli.watch import Watch
         from transalg.inference.run import Run
-        from transalg.training.config import Config, read
+        from transalg.runs.config import Config, read
         from transalg.training.start import train
         from transalg.verify.trained import verify
 
@@ -60,7 +60,7 @@ class Demo:
         for i, (name, given) in enumerate(RUNS.items(), 1):
             console.print(f"\n[bold]{i}. {TITLES[name]}[/]")
             with Watch(console) as watch:
-                outcome = train(Config.of(given), self.out / name, overwrite=True, report=watch)
+                outcome = train(Config.from_dict(given), self.out / name, overwrite=True, report=watch)
             if outcome.reason == "interrupted":
                 sys.exit(130)
             found[name] = Run.load(self.out / name)

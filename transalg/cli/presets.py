@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from transalg import cost
-from transalg.hyper import PRESETS, Preset, find
+from transalg.hyper import PRESETS, Preset, cost, find
 
 
 @dataclass(frozen=True)

@@ -140,11 +140,11 @@ class Trace:
     ) -> "Example":
         """The algorithm's call on a trained model and a text in its vocabulary."""
         import transalg
-        from transalg.model.bridge import twin
+        from transalg.model.bridge import formal_counterpart
         from transalg.trace.example import Data, Model, numbered, trained_example
 
         number, run = numbered(algorithm), transalg.load(folder)
-        hyper, formal, theta = run.model.hyper, twin(run.model.hyper), run.model.theta()
+        hyper, formal, theta = run.model.hyper, formal_counterpart(run.model.hyper), run.model.theta()
         _fit(algorithm, run.task, hyper, folder)
         if number == 15 and text is not None and self.context is not None:
             raise ValueError("--prompt: Algorithm 15 writes x itself; expected z alone, got --context as well")

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.training import config as options
-from transalg.training.config import Config, Task
+from transalg.runs import config as options
+from transalg.runs.config import Config, Task
 
 if TYPE_CHECKING:
     from transalg.training.loop import Outcome
@@ -100,7 +100,7 @@ class Train:
         given = self._given()
         if not given and not self.resume:
             raise ValueError("train: expected a task, lm, mlm, seq2seq or classify; transalg train lm --data FILE --out RUN")
-        chosen = Config.of(given) if given.get("task") or not self.resume else None
+        chosen = Config.from_dict(given) if given.get("task") or not self.resume else None
 
         from transalg.cli.watch import Watch
         from transalg.training.start import train

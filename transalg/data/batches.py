@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transalg.data.rows import Documents, Rows
-from transalg.data.shuffle import Index, number, permuted
+from transalg.data.shuffle import Index, derive_seed, permuted
 
 POOL = 64  # batches that are drawn together and sorted by length
 ORDER, POOLS, SHIFT = 1, 2, 3  # what a random number is for
@@ -32,7 +32,7 @@ class Plan:
 
     def epoch(self, documents: Documents, epoch: int) -> Rows:
         """The rows of an epoch."""
-        return documents.rows(number(2**31, self.seed, SHIFT, epoch) if self.shift else 0)
+        return documents.rows(derive_seed(2**31, self.seed, SHIFT, epoch) if self.shift else 0)
 
     def batches(self, rows: Rows, epoch: int = 0) -> Iterator[Index]:
         """The rows of every batch of an epoch."""

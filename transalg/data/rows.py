@@ -94,7 +94,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredSpans:
     """Spans that stand in two arrays."""
 
     starts: NDArray[np.int64]
@@ -105,7 +105,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Cuts:
+class ChunkSpans:
     """Spans of the chunks of n documents, computed when asked for: one number is kept for every 16 documents, nothing for a chunk.
 
     Of a document longer than `width` the first chunk is shorter by `shift` tokens.
@@ -164,16 +164,16 @@ class Chunks:
         if self.pack:
             bounds = bounds[[0, -1]]
         part = Part(len(bounds) - 1) if self.pack else self.part
-        documents = Kept(bounds[:-1], bounds[1:])
+        documents = StoredSpans(bounds[:-1], bounds[1:])
         if self.cut is not None:
             documents = self._inside(documents)
             part = Part(len(documents.starts))
         elif self._longest(bounds) <= self.width:
             return Rows(self.store, {"x": documents}, part, {"x": self.width})
-        cuts = Cuts(lambda index: documents(part(index)), len(part), self.width, self.overlap, shift)
+        cuts = ChunkSpans(lambda index: documents(part(index)), len(part), self.width, self.overlap, shift)
         return Rows(self.store, {"x": cuts}, Part(len(cuts)), {"x": self.width})
 
-    def _inside(self, documents: Kept) -> Kept:
+    def _inside(self, documents: StoredSpans) -> StoredSpans:
         """What of the documents is between the two places, or is not."""
         assert self.cut is not None
         lo, hi = self.cut
@@ -181,7 +181,7 @@ class Chunks:
         pairs = [(np.maximum(documents.starts, a), np.minimum(documents.stops, b)) for a, b in ranges]
         starts, stops = (np.concatenate(each) for each in zip(*pairs, strict=True))
         some = stops - starts > self.overlap
-        return Kept(starts[some], stops[some])
+        return StoredSpans(starts[some], stops[some])
 
     @staticmethod
     def _longest(bounds: NDArray[np.int64]) -> int:
@@ -232,7 +232,7 @@ def whole(
     seed: int = 0,
 ) -> tuple[Any, Any]:
     """Pairs or labelled texts for training and for validation, the share from lo to hi drawn by the seed."""
-    spans = {stream: Kept(bounds[:-1], bounds[1:]) for stream, bounds in store.bounds.items()}
+    spans = {stream: StoredSpans(bounds[:-1], bounds[1:]) for stream, bounds in store.bounds.items()}
     keep = np.ones(len(store), bool)
     for stream, span in spans.items():
         length = span.stops - span.starts
@@ -248,7 +248,7 @@ def whole(
         which = np.flatnonzero(keep)
         if not len(which):
             raise ValueError(f"{where(0)}: this and all other records are longer than the model takes, {limits}")
-        spans = {stream: Kept(*span(which)) for stream, span in spans.items()}
+        spans = {stream: StoredSpans(*span(which)) for stream, span in spans.items()}
         store = replace(store, classes=None if store.classes is None else store.classes[which])
     count = len(next(iter(spans.values())).starts)
     if share is None:

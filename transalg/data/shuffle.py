@@ -27,7 +27,7 @@ def permuted(index: Index, n: int, *key: int) -> Index:
     return found.astype(np.int64)
 
 
-def number(limit: int, *key: int) -> int:
+def derive_seed(limit: int, *key: int) -> int:
     """A random number from 0 to limit − 1, another for every key."""
     return int(np.random.default_rng([part & 0xFFFFFFFFFFFFFFFF for part in key]).integers(limit))
 

@@ -9,18 +9,18 @@ import numpy as np
 
 from transalg.data.batches import Plan
 from transalg.data.rows import Rows
-from transalg.data.shuffle import number
+from transalg.data.shuffle import derive_seed
 from transalg.data.sources import TooLong
 from transalg.evaluation.probabilities import class_log_probabilities, log_probabilities
 from transalg.inference.beams import predict
 from transalg.inference.run import Run
-from transalg.model.rows import CALL
+from transalg.model.layout import KERNEL_CALL_COST
+from transalg.runs import folder as run_folder
+from transalg.runs.config import Config
+from transalg.tasks.examples import example
 from transalg.tokenization import Tokenizer
-from transalg.training import runs
-from transalg.training.config import Config
 from transalg.training.prepare import rows, tokens
 from transalg.training.report import Report
-from transalg.training.tasks import example
 
 Progress = Callable[[int], object]
 
@@ -57,7 +57,7 @@ def evaluate(
     total, right, count = 0.0, 0, 0
     with report.work("Evaluating", len(held)) as progress:
         for i, index, batch in _batches(held):
-            seed = number(2**31, 0, i)
+            seed = derive_seed(2**31, 0, i)
             arguments, _ = example(run.task, batch, run.model.hyper, seed).part(0, 1, device)
             log_P, best = log_probabilities(models, run.task, arguments)
             total, right, count = total - float(log_P.sum()), right + int(best.sum()), count + len(log_P)
@@ -94,14 +94,14 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) 
         raise ValueError(f"{run.folder}: this run held nothing back for validation; give --data")
     source = config.source(data or config.valid or config.data)
     store = tokens(source, run.tokenizer, run.folder, report, run.labels)
-    if share and store.meta.digest != runs.facts(run.folder).get("data"):
+    if share and store.meta.digest != run_folder.facts(run.folder).get("data"):
         raise ValueError(f"{config.data}: is not what it was when {run.folder} was trained; give --data")
     train, valid = rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
     return (valid if share else train).rows(), not store.meta.unknown
 
 
 def _batches(held: Rows) -> Iterator[tuple[int, Any, Any]]:
-    for i, index in enumerate(Plan(1, tokens=CALL, shuffle=False).batches(held)):
+    for i, index in enumerate(Plan(1, tokens=KERNEL_CALL_COST, shuffle=False).batches(held)):
         yield i, index, held.batch(np.asarray(index))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transalg.cost import LOGITS
-from transalg.inference.averages import averaged
-from transalg.training.config import Task
+from transalg.hyper.cost import LOGITS
+from transalg.inference.ensemble import averaged
+from transalg.runs.config import Task
 
 
 @torch.no_grad()

@@ -7,11 +7,11 @@ from math import inf
 import torch
 from torch import Tensor
 
+from transalg.cpu.kernels import packed
 from transalg.formal.domains import refuse
-from transalg.inference.averages import together
 from transalg.inference.decoding import Continuation, Decoding, as_models, by_length, own_numbers, padded, shortest
+from transalg.inference.ensemble import together
 from transalg.inference.samplers import Sampler, Temperature, samplers
-from transalg.inference.weights import packed
 from transalg.model import Cache, EDTransformer
 
 

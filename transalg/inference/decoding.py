@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transalg.cpu.kernels import packed
 from transalg.formal.domains import refuse
-from transalg.inference.averages import together
+from transalg.inference.ensemble import together
 from transalg.inference.samplers import Sampler, draw, samplers
-from transalg.inference.weights import packed
 from transalg.model import Cache, DTransformer, EDTransformer
 
 ROWS = 64  # that go on together; the others wait, which changes nothing but the memory

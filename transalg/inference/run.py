@@ -9,21 +9,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transalg.hyper import of
+from transalg.cpu.kernels import pack
+from transalg.cpu.kernels import quantize as quantized
+from transalg.hyper import from_dict
 from transalg.inference import beams as seq2seq
-from transalg.inference import reading
-from transalg.inference.answers import Classified, Scored, Written
+from transalg.inference import one_pass
 from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, own_numbers, shortest
-from transalg.inference.growing import Growing, stop_strings
+from transalg.inference.detokenizer import IncrementalDetokenizer, stop_strings
+from transalg.inference.results import Classification, Completion, Score
 from transalg.inference.samplers import Sampler, samplers
-from transalg.inference.weights import pack
-from transalg.inference.weights import quantize as quantized
+from transalg.runs import folder as run_folder
+from transalg.runs.config import Config, Task, read
+from transalg.tasks.examples import MODELS
 from transalg.tokenization import Tokenizer
 from transalg.tokenization.tokenizer import UNKNOWN
-from transalg.training import runs
-from transalg.training.config import Config, Task, read
 from transalg.training.processes import device_named
-from transalg.training.tasks import MODELS
 
 Quantize = Literal["int8"] | None
 Progress = Callable[[int], object]
@@ -66,15 +66,15 @@ class Run:
 
     @classmethod
     def _one(cls, folder: Path, device: str) -> "Run":
-        facts = runs.facts(folder)
-        model = MODELS[facts["task"]](of(facts["hyper"]), device="meta")
-        tensors = {name: tensor.to(device_named(device)) for name, tensor in runs.tensors(folder).items()}
+        facts = run_folder.facts(folder)
+        model = MODELS[facts["task"]](from_dict(facts["hyper"]), device="meta")
+        tensors = {name: tensor.to(device_named(device)) for name, tensor in run_folder.tensors(folder).items()}
         model.load_state_dict(tensors, assign=True)
         model.requires_grad_(True)
         tokenizer = Tokenizer.load(folder / "tokenizer.json")
         if tokenizer.N_V != model.hyper.N_V:
             raise ValueError(f"{folder}: the model has N_V = {model.hyper.N_V}, but tokenizer.json has {tokenizer.N_V} tokens")
-        config = Config.of(read(folder / "config.toml"))
+        config = Config.from_dict(read(folder / "config.toml"))
         return cls((folder,), facts["task"], (model.eval(),), tokenizer, tuple(facts["labels"]), (config,))
 
     @property
@@ -114,7 +114,7 @@ class Run:
     def stream(self, prompt: str = "", *, stop: str | Sequence[str] = (), **options: Any) -> Iterator[str]:
         """What follows a prompt, piece by piece as it comes, whole characters only."""
         decoding = self._begin([prompt], 1, **options)
-        stops, text, seen = stop_strings(stop), Growing(self.tokenizer, decoding.rows[0]), 0
+        stops, text, seen = stop_strings(stop), IncrementalDetokenizer(self.tokenizer, decoding.rows[0]), 0
         while decoding.going:
             came = decoding.step()
             text.add(token for _, token in came)
@@ -134,15 +134,15 @@ class Run:
         stop: str | Sequence[str] = (),
         progress: Progress = lambda _: None,
         **options: Any,
-    ) -> list[list[Written]]:
+    ) -> list[list[Completion]]:
         """The same as `generate`, with token IDs and log P̂; so many samples for every prompt."""
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise ValueError(f"samples: expected 1 or more, got {samples}")
         stops = stop_strings(stop)
-        results: list[list[Written]] = [[] for _ in prompts]
+        results: list[list[Completion]] = [[] for _ in prompts]
         for index in by_length(prompts, max(1, ROWS // samples)):
             decoding = self._begin([prompts[i] for i in index], samples, **options)
-            texts = [Growing(self.tokenizer, row) for row in decoding.rows]
+            texts = [IncrementalDetokenizer(self.tokenizer, row) for row in decoding.rows]
             while decoding.going:
                 for row, token in decoding.step():
                     if stops:
@@ -175,13 +175,13 @@ class Run:
         _, twins = own_numbers(seeded(seed), count)
         return begin(self._decoders(len(rows) * count), rows, given, ell_gen=ell_gen, generators=twins)
 
-    def _written(self, row: list[int], found: Continuation, stops: Sequence[str]) -> Written:
-        text = Growing(self.tokenizer, row[: len(row) - len(found.ids)])
+    def _written(self, row: list[int], found: Continuation, stops: Sequence[str]) -> Completion:
+        text = IncrementalDetokenizer(self.tokenizer, row[: len(row) - len(found.ids)])
         text.add(found.ids)
         cut = text.cut(stops)
         whole = text.whole()
         log_p = sum(found.log_p) + (found.log_p_eos or 0.0)
-        return Written(whole if cut is None else whole[:cut], found.ids, log_p, found.ended)
+        return Completion(whole if cut is None else whole[:cut], found.ids, log_p, found.ended)
 
     def prompt_ids(self, text: str, truncate: bool = False) -> list[int]:
         """bos and the tokens of a prompt."""
@@ -195,7 +195,7 @@ class Run:
     # Algorithm 15 ------------------------------------------------------------------------------------------------------
 
     def predict(self, text: str | Sequence[str], *, n_best: int | None = None, **options: Any) -> Any:
-        """What a text, or each of several, is turned into; with n_best, a list of that many `Written` with scores, best first.
+        """What a text, or each of several, is turned into; with n_best, a list of that many `Completion` with scores, best first.
 
         Options: beams (1), alpha (1), ell_gen, tau (0), top_k, top_p, repetition_penalty, seed.
         """
@@ -217,14 +217,14 @@ class Run:
         repetition_penalty: float = 1.0,
         seed: int | None = None,
         progress: Progress = lambda _: None,
-    ) -> list[list[Written]]:
+    ) -> list[list[Completion]]:
         """The same as `predict`, n for every text: the best that beams find, or, with τ above 0, so many samples."""
         self.can("predict")
         draws = bool(tau) or top_k is not None or top_p is not None or repetition_penalty != 1
         if draws and beams > 1:
             raise ValueError("beams: a search draws nothing; give beams, or tau, top_k, top_p and repetition_penalty")
         z = [self.whole_ids(text, "input") for text in texts]
-        results: list[list[Written]] = [[] for _ in texts]
+        results: list[list[Completion]] = [[] for _ in texts]
         for index in by_length(z, 64):
             part = [z[i] for i in index]
             if draws:
@@ -243,7 +243,8 @@ class Run:
                     n_best=n_best,
                 )
                 found = [
-                    [Written(self.tokenizer.decode(one.ids), one.ids, one.log_p, one.ended, one.score) for one in each] for each in searched
+                    [Completion(self.tokenizer.decode(one.ids), one.ids, one.log_p, one.ended, one.score) for one in each]
+                    for each in searched
                 ]
             for i, each in zip(index, found, strict=True):
                 results[i] = each
@@ -262,30 +263,32 @@ class Run:
         for text, row in zip(texts, rows, strict=True):
             if self.tokenizer.mask_token not in row:
                 raise ValueError(f"text: expected a <mask> to fill in {_short(text)}")
-        return [[[(self.tokenizer.token(one), p) for one, p in mask] for mask in row] for row in reading.fill(self.models, rows, k)]
+        return [[[(self.tokenizer.token(one), p) for one, p in mask] for mask in row] for row in one_pass.fill(self.models, rows, k)]
 
     def classify(self, text: str | Sequence[str]) -> Any:
         """The class of a text, or of each of several, with P̂ of all classes."""
         self.can("classify")
         texts = _several(text, "text")
-        P = reading.classify(self.models, [self.whole_ids(one, "text") for one in texts]).tolist()
-        found = [Classified(self.labels[max(range(len(row)), key=row.__getitem__)], dict(zip(self.labels, row, strict=True))) for row in P]
+        P = one_pass.classify(self.models, [self.whole_ids(one, "text") for one in texts]).tolist()
+        found = [
+            Classification(self.labels[max(range(len(row)), key=row.__getitem__)], dict(zip(self.labels, row, strict=True))) for row in P
+        ]
         return found[0] if isinstance(text, str) else found
 
-    def embed(self, text: str | Sequence[str], *, pooling: reading.Pooling = "mean", normalize: bool = False) -> NDArray[np.float32]:
+    def embed(self, text: str | Sequence[str], *, pooling: one_pass.Pooling = "mean", normalize: bool = False) -> NDArray[np.float32]:
         """A vector for a text, or a matrix with a row for each of several; of length 1 with `normalize`. Of an ensemble, the first model's."""
         self.can("embed")
         rows = [self.whole_ids(one, "text") for one in _several(text, "text")]
-        found = reading.embed(self.model, rows, pooling)
+        found = one_pass.embed(self.model, rows, pooling)
         found = torch.nn.functional.normalize(found, dim=1) if normalize else found
         matrix: NDArray[np.float32] = found.numpy()
         return matrix[0] if isinstance(text, str) else matrix
 
-    def score(self, text: str, *, context: str | None = None, eos: bool = False) -> Scored:
+    def score(self, text: str, *, context: str | None = None, eos: bool = False) -> Score:
         """log P̂ of every token of a text: given those before it, or, for an mlm, given all others; of a seq2seq model, given the context z."""
         return self.scores([text], contexts=None if context is None else [context], eos=eos)[0]
 
-    def scores(self, texts: Sequence[str], *, contexts: Sequence[str] | None = None, eos: bool = False) -> list[Scored]:
+    def scores(self, texts: Sequence[str], *, contexts: Sequence[str] | None = None, eos: bool = False) -> list[Score]:
         self.can("score")
         if (contexts is not None) != (self.task == "seq2seq"):
             raise ValueError(
@@ -298,8 +301,8 @@ class Run:
             rows = [self.encode(text, "text") if eos else self.encode(text, "text")[:-1] for text in texts]
             shown = [row[1:] for row in rows]
         z = None if contexts is None else [self.whole_ids(text, "context") for text in contexts]
-        found = reading.score(self.models, rows, z)
-        return [Scored([self.tokenizer.token(one) for one in row], log_p) for row, log_p in zip(shown, found, strict=True)]
+        found = one_pass.score(self.models, rows, z)
+        return [Score([self.tokenizer.token(one) for one in row], log_p) for row, log_p in zip(shown, found, strict=True)]
 
     # Text --------------------------------------------------------------------------------------------------------------
 

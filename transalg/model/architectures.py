@@ -12,15 +12,15 @@ from torch.utils.checkpoint import checkpoint
 from transalg.formal.domains import refuse
 from transalg.formal.tree import Theta
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.hyper.shapes import shapes
 from transalg.model import bridge
 from transalg.model.blocks import DecoderLayer, Layer, norm
 from transalg.model.cache import Cache
+from transalg.model.checks import Lengths, row_lengths, token_ids, within
 from transalg.model.decoding import decode, new_cache, without_dropout
-from transalg.model.inputs import Lengths, row_lengths, token_ids, within
+from transalg.model.layout import Rows, paired, rows
 from transalg.model.parameters import Part, below, initialise, is_sharded
 from transalg.model.positions import waves
-from transalg.model.rows import Rows, paired, rows
-from transalg.shapes import shapes
 
 Device = torch.device | str | None
 Own = TypeVar("Own", bound="Transformer")
@@ -45,7 +45,7 @@ class Transformer(Part):
         super().__init__(shapes(hyper), device, dtype)
         self.hyper = hyper
         self.recompute = False  # trade time for memory in training
-        self.alone: Callable[[Tensor, Cache], Tensor] | None = None  # the short way of one token, see `transalg.model.alone`
+        self.alone: Callable[[Tensor, Cache], Tensor] | None = None  # the short way of one token, see `transalg.cpu.single_token`
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "alone": None}  # the short way of a copy would lead through the original's parameters

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from transalg.hyper import Hyper
+from transalg.hyper.shapes import Shapes
 from transalg.model import attention
 from transalg.model.cache import Cache, Step
-from transalg.model.parameters import Part, StandIn, below
+from transalg.model.layout import Bucket, Rows
+from transalg.model.parameters import LinearKernel, Part, below
 from transalg.model.positions import waves
-from transalg.model.rows import Bucket, Rows
-from transalg.shapes import Shapes
 
 NORMS = [(f"gamma{i}", f"beta{i}") for i in range(6)]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"ReLU": F.relu, "GELU": F.gelu, "tanh_GELU": partial(F.gelu, approximate="tanh")}
@@ -157,7 +157,7 @@ class Sublayers(Part):
     def _mlp(self, X: Tensor, first: int) -> Tensor:
         """With W_mlp and b_mlp of this number, then of the next."""
         stand_in = self._modules.get(f"W_mlp{first}")
-        fused = stand_in.fused(X, self.name) if isinstance(stand_in, StandIn) else None
+        fused = stand_in.fused(X, self.name) if isinstance(stand_in, LinearKernel) else None
         X = self.activation(self.linear(X, f"W_mlp{first}", f"b_mlp{first}")) if fused is None else fused
         return self.linear(X, f"W_mlp{first + 1}", f"b_mlp{first + 1}")
 

@@ -40,7 +40,7 @@ from transalg.formal.variants import (
     without_positions,
 )
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
-from transalg.shapes import shapes
+from transalg.hyper.shapes import shapes
 
 TABLES = ("W_e", "W_p", "W_s")  # a row for each token, position or segment here, a column in the paper
 Named = dict[str, Tensor]
@@ -145,7 +145,7 @@ def hyper_of(theta: Any, kind: type[Hyper], departures: dict[str, Any], whole: A
     if whole is not None:
         if type(whole) is not kind:
             raise refuse("hyper", f"a {kind.__name__}", type(whole).__name__)
-        hyper = whole.but(**departures)
+        hyper = whole.replace(**departures)
     else:
         hyper = kind(**_shown(theta, sizes) | departures)
     for symbol, size in sizes.items():
@@ -212,7 +212,7 @@ TRAINING = ("dropout", "attention_dropout", "label_smoothing", "init_std", "init
 
 
 @dataclass(frozen=True)
-class Twin:
+class FormalCounterpart:
     """The formal algorithm that a model computes: a function of the paper, or a variant, and the components it is called with."""
 
     hyper: Hyper
@@ -232,26 +232,30 @@ class Twin:
         return {name: value for name, value in self.hyper.departures().items() if name not in TRAINING}
 
 
-def twin(hyper: Hyper) -> Twin:
+def formal_counterpart(hyper: Hyper) -> FormalCounterpart:
     """The formal algorithm of a model with these hyperparameters."""
     activation = {"ReLU": ReLU, "GELU": GELU, "tanh_GELU": tanh_GELU}[hyper.activation]
     parts: dict[str, Any] = {"eps": hyper.eps, "layer_norm": RMSnorm if hyper.norm == "RMSnorm" else layer_norm}
     if isinstance(hyper, DHyper):
         parts |= {"MHAttention": RelativeMHAttention if hyper.positions == "relative" else MHAttention, "GELU": activation}
         parts["Mask"] = unidirectional if hyper.band is None else sparse(hyper.band)
-        return Twin(hyper, DTransformer, parts) if hyper.norm_first else Twin(hyper, GPT, parts | {"block": post_norm})
+        return (
+            FormalCounterpart(hyper, DTransformer, parts)
+            if hyper.norm_first
+            else FormalCounterpart(hyper, GPT, parts | {"block": post_norm})
+        )
     if isinstance(hyper, EDHyper):
         parts["ReLU"] = activation
         if hyper.norm_first:
-            return Twin(hyper, PreNormEDTransformer, parts | {"final_norm": parts["layer_norm"]})
-        return Twin(hyper, EDTransformer, parts)
+            return FormalCounterpart(hyper, PreNormEDTransformer, parts | {"final_norm": parts["layer_norm"]})
+        return FormalCounterpart(hyper, EDTransformer, parts)
     assert isinstance(hyper, EHyper)
     parts["GELU"] = activation
     if theta_kind(hyper) in (ETheta, ECTheta):
-        return Twin(hyper, EClassifier if isinstance(hyper, ClassifierHyper) else ETransformer, parts)
+        return FormalCounterpart(hyper, EClassifier if isinstance(hyper, ClassifierHyper) else ETransformer, parts)
     parts["embedding_norm"] = parts["layer_norm"] if hyper.embedding_norm else no_norm
     parts["block"] = pre_norm if hyper.norm_first else post_norm
-    return Twin(hyper, BERTClassifier if isinstance(hyper, ClassifierHyper) else BERT, parts)
+    return FormalCounterpart(hyper, BERTClassifier if isinstance(hyper, ClassifierHyper) else BERT, parts)
 
 
 def _as_it_acts(hyper: Hyper, theta: Any) -> Any:

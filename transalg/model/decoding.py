@@ -10,7 +10,7 @@ from torch import Tensor
 
 from transalg.formal.domains import refuse
 from transalg.model.cache import Cache, Step
-from transalg.model.inputs import Lengths, row_lengths, token_ids, within
+from transalg.model.checks import Lengths, row_lengths, token_ids, within
 
 
 def decode(model: Any, layers: Any, ids: Tensor, cache: Cache, lengths: Lengths, last: bool) -> Tensor:

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transalg.cost import LOGITS
 from transalg.formal.domains import refuse
-from transalg.model.inputs import within
+from transalg.hyper.cost import LOGITS
+from transalg.model.checks import within
 
 
 def log_loss(

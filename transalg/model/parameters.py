@@ -1,4 +1,4 @@
-"""Modules whose parameters are those of `transalg.shapes`, under the paper's names, and their initial values."""
+"""Modules whose parameters are those of `transalg.hyper.shapes`, under the paper's names, and their initial values."""
 
 from collections.abc import Callable
 from math import sqrt
@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transalg.hyper import Hyper
-from transalg.shapes import Shapes
+from transalg.hyper.shapes import Shapes
 
 
 def below(shapes: Shapes, name: str) -> Shapes:
@@ -32,14 +32,14 @@ class Part(nn.Module):
     def linear(self, X: Tensor, W: str, b: str) -> Tensor:
         """X Wᵀ + b, with the matrix of this name, or what stands in for it, and the vector of this name, if there is one."""
         stand_in = self._modules.get(W)
-        if isinstance(stand_in, StandIn):
+        if isinstance(stand_in, LinearKernel):
             return stand_in.multiply(X)
         return F.linear(X, self._parameters[W], self._parameters.get(b))  # type: ignore[arg-type]
 
     def for_one(self, W: str, b: str) -> Callable[[Tensor], Tensor]:
         """The same as a function of one row, found once."""
         stand_in = self._modules.get(W)
-        if isinstance(stand_in, StandIn):
+        if isinstance(stand_in, LinearKernel):
             return stand_in.for_one()
         matrix, vector = self._parameters[W], self._parameters.get(b)
         return lambda X: F.linear(X, matrix, vector)  # type: ignore[arg-type]
@@ -47,17 +47,17 @@ class Part(nn.Module):
     def for_one_into(self, W: str, b: str) -> Callable[[Tensor, Tensor], object]:
         """The same, into memory that is there."""
         stand_in = self._modules.get(W)
-        if isinstance(stand_in, StandIn):
+        if isinstance(stand_in, LinearKernel):
             return stand_in.for_one_into()
         one = self.for_one(W, b)
         return lambda X, Y: Y.copy_(one(X))
 
-    def stand_ins(self) -> dict[str, "StandIn"]:
+    def stand_ins(self) -> dict[str, "LinearKernel"]:
         """Those of all parts, by the names of the matrices."""
-        return {name: module for name, module in self.named_modules() if isinstance(module, StandIn)}
+        return {name: module for name, module in self.named_modules() if isinstance(module, LinearKernel)}
 
 
-class StandIn(nn.Module):
+class LinearKernel(nn.Module):
     """A matrix W with its b in another form, under W's name in a part: as a kernel likes it, or in fewer bits."""
 
     device: torch.device

@@ -13,18 +13,19 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from transalg.data.batches import Place
-from transalg.data.shuffle import number
-from transalg.training import checkpoints, runs
-from transalg.training.config import Config
+from transalg.data.shuffle import derive_seed
+from transalg.runs import checkpoints
+from transalg.runs import folder as run_folder
+from transalg.runs.config import Config
+from transalg.tasks.examples import MODELS, augmented, example
+from transalg.tasks.losses import Objective
 from transalg.training.interrupt import Interrupt
 from transalg.training.metrics import Metrics, forget
-from transalg.training.objectives import Objective
 from transalg.training.optimisers import optimisers
 from transalg.training.prepare import Prepared
 from transalg.training.processes import World
 from transalg.training.report import Report
-from transalg.training.schedules import share
-from transalg.training.tasks import MODELS, augmented, example
+from transalg.training.schedules import lr_factor
 from transalg.training.validation import validate
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
@@ -45,7 +46,7 @@ class State:
     losses: list[float] = field(default_factory=list)  # of the steps since the last line of metrics
 
     @classmethod
-    def of(cls, data: dict[str, Any]) -> "State":
+    def from_dict(cls, data: dict[str, Any]) -> "State":
         return cls(**data | {"place": Place(**data["place"])})
 
 
@@ -67,7 +68,7 @@ class Loop:
         self.config, self.hyper, self.options = prepared.config, prepared.hyper, prepared.config.train
         self.state = State()
         dtype = torch.float64 if self.options.dtype == "float64" else torch.float32
-        generator = torch.Generator().manual_seed(number(2**62, self.options.seed, INIT))
+        generator = torch.Generator().manual_seed(derive_seed(2**62, self.options.seed, INIT))
         late = self.options.shard and not self.config.init  # no process has to hold all of a model that is sharded
         self.model = MODELS[self.config.task](self.hyper, dtype=dtype, generator=generator, device="meta" if late else world.device)
         if self.config.init and not resume:
@@ -99,7 +100,7 @@ class Loop:
 
     def _take(self, run: Path) -> None:
         """The weights of another run, wherever names and shapes agree."""
-        tensors = runs.tensors(run)
+        tensors = run_folder.tensors(run)
         own = self.model.state_dict()
         taken = {name: tensor for name, tensor in tensors.items() if name in own and own[name].shape == tensor.shape}
         if not taken:
@@ -109,7 +110,7 @@ class Loop:
         self.report.note(f"{len(taken)} of {len(own)} parameters come from {run}" + (f"; new: {', '.join(new[:6])}" if new else ""))
 
     def _resume(self) -> None:
-        folder, path = checkpoints.sharded(self.out / runs.LAST), self.out / f"{runs.LAST}.safetensors"
+        folder, path = checkpoints.sharded(self.out / run_folder.LAST), self.out / f"{run_folder.LAST}.safetensors"
         if folder is not None and not path.exists():
             facts = checkpoints.facts_sharded(folder)
             checkpoints.restore_sharded(self.model, self.optimisers, folder)
@@ -121,7 +122,7 @@ class Loop:
                 raise ValueError(f"{path}: cannot be resumed from: {str(error).splitlines()[0]}") from error
         else:
             raise ValueError(f"{self.out}: there is no checkpoint to resume from")
-        self.state = State.of(facts["state"])
+        self.state = State.from_dict(facts["state"])
         if self.world.first:
             forget(self.out, self.state.step)
         self.report.note(f"Resuming at step {self.state.step:,}")
@@ -172,7 +173,7 @@ class Loop:
     def _set_eta(self, steps: int) -> float:
         options = self.options
         assert options.eta is not None and options.warmup is not None
-        part = share(self.state.step, steps, schedule=options.schedule, warmup=options.warmup, final=options.final, decay=options.decay)
+        part = lr_factor(self.state.step, steps, schedule=options.schedule, warmup=options.warmup, final=options.final, decay=options.decay)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = options.eta * part
@@ -182,9 +183,9 @@ class Loop:
         """One step of all processes; the batch's loss, and whether any process was asked to stop."""
         options, world, task = self.options, self.world, self.config.task
         seed = options.seed, self.state.step
-        batch = augmented(task, batch, self.hyper, options.noise, options.token_drop, number(2**62, NOISE, *seed))
-        found = example(task, batch, self.hyper, number(2**62, MASK, *seed))
-        torch.manual_seed(number(2**62, DROPOUT, *seed, world.rank))
+        batch = augmented(task, batch, self.hyper, options.noise, options.token_drop, derive_seed(2**62, NOISE, *seed))
+        found = example(task, batch, self.hyper, derive_seed(2**62, MASK, *seed))
+        torch.manual_seed(derive_seed(2**62, DROPOUT, *seed, world.rank))
         weight = world.size * (1.0 if options.loss == "sum" else 1 / max(1, found.count))  # gradients are means over the processes
         parts = world.size * options.accumulate
         told = torch.zeros(2, dtype=torch.float64)
@@ -227,7 +228,7 @@ class Loop:
         return {
             "format": FORMAT,
             "task": self.config.task,
-            "hyper": self.hyper.data(),
+            "hyper": self.hyper.to_dict(),
             "labels": self.prepared.labels,
             "data": self.prepared.digest,
         }
@@ -241,7 +242,7 @@ class Loop:
             checkpoints.save_sharded(self.out / "last", tensors, facts)
         elif self.world.first:
             checkpoints.save(self.out / "last.safetensors", tensors, facts)
-        self._other_form(runs.LAST)
+        self._other_form(run_folder.LAST)
 
     def _save_best(self, val_loss: float | None) -> None:
         tensors = checkpoints.state(self.model, [])
@@ -251,7 +252,7 @@ class Loop:
         elif self.world.first:
             plain = {name.removeprefix(checkpoints.MODEL): part for name, part in tensors.items()}
             checkpoints.save(self.out / "best.safetensors", plain, facts)
-        self._other_form(runs.BEST)
+        self._other_form(run_folder.BEST)
 
     def _other_form(self, name: str) -> None:
         """A checkpoint is sharded or it is not; what a start of the other kind left goes when there is a newer one."""
@@ -267,7 +268,7 @@ class Loop:
         if math.isfinite(value):
             return
         self.report.end()
-        kept = f"a checkpoint from before is in {self.out}" if runs.last(self.out) else "there is no checkpoint yet"
+        kept = f"a checkpoint from before is in {self.out}" if run_folder.last(self.out) else "there is no checkpoint yet"
         raise ValueError(
             f"{what} is {value} at step {self.state.step}: begin anew with a smaller --train.eta (it was {self.options.eta:.3g}); {kept}"
         )

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from transalg.training import checkpoints
+from transalg.runs import checkpoints
 
 METRICS = "metrics.jsonl"
 

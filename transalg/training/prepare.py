@@ -11,10 +11,10 @@ from transalg.data.batches import Plan
 from transalg.data.rows import Documents, Rows, chunks, whole
 from transalg.data.sources import Source
 from transalg.data.store import Store, store
-from transalg.hyper import Hyper, of
+from transalg.hyper import Hyper, from_dict
+from transalg.runs import folder as run_folder
+from transalg.runs.config import Config
 from transalg.tokenization import KINDS, Tokenizer, train
-from transalg.training import runs
-from transalg.training.config import Config
 from transalg.training.report import Report
 
 VOCABULARY = 2**27  # bytes of text that a vocabulary is made from; of more, every second, third, … piece
@@ -44,8 +44,8 @@ def prepare(
     """Read, tokenise and split the data, and choose what is left to choose. A run that is resumed has its tokenizer and its labels."""
     base, resumed = None, labels is not None
     if config.init and not resumed:
-        start = runs.facts(Path(config.init))
-        base = of(start["hyper"])
+        start = run_folder.facts(Path(config.init))
+        base = from_dict(start["hyper"])
         if config.task == start["task"] == "classify":
             labels = tuple(start["labels"])
         tokenizer = tokenizer or Tokenizer.load(Path(config.init) / "tokenizer.json")

@@ -7,7 +7,7 @@ Kind = Literal["cosine", "linear", "constant", "trapezoid"]
 KINDS: tuple[Kind, ...] = ("cosine", "linear", "constant", "trapezoid")
 
 
-def share(step: int, steps: int, *, schedule: Kind = "cosine", warmup: int = 0, final: float = 0.1, decay: float = 0.2) -> float:
+def lr_factor(step: int, steps: int, *, schedule: Kind = "cosine", warmup: int = 0, final: float = 0.1, decay: float = 0.2) -> float:
     """The factor of η at a step, counted from 0, of so many.
 
     Up linearly over the warm-up; then constant; or down to the share `final` along a cosine, or a line; or (trapezoid) constant, and down

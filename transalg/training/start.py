@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from transalg.runs import checkpoints
+from transalg.runs import folder as run_folder
+from transalg.runs.config import Config, read
 from transalg.tokenization import Tokenizer
-from transalg.training import checkpoints, runs
-from transalg.training.config import Config, read
 from transalg.training.loop import Loop, Outcome
 from transalg.training.memory import keep_memory
 from transalg.training.metrics import METRICS
@@ -66,7 +67,7 @@ def train(
         if not world.first:
             world.wait()
         kept = Tokenizer.load(out / "tokenizer.json") if resume or not world.first else None
-        before = runs.last(out) if resume else None
+        before = run_folder.last(out) if resume else None
         prepared = prepare(known, out, report, kept, tuple(before.get("labels", ())) if before else None)
         if before and before.get("data", prepared.digest) != prepared.digest:
             raise ValueError(f"{known.data}: is not what it was when {out} was begun; restore it, or begin anew")
@@ -122,7 +123,7 @@ def _continued(out: Path, changes: dict[str, Any]) -> Config:
     free = {name: value for name, value in changes.get("train", {}).items() if name in FREE}
     if "steps" in free or "epochs" in free:
         free = {"steps": None, "epochs": None} | free
-    config = Config.of(before)
+    config = Config.from_dict(before)
     alone = {} if "RANK" in os.environ else {"shard": False}
     return replace(config, train=replace(config.train, **free | alone))
 

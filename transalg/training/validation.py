@@ -8,12 +8,12 @@ from torch import nn
 
 from transalg.data.batches import Plan
 from transalg.data.rows import Rows
-from transalg.data.shuffle import number
+from transalg.data.shuffle import derive_seed
 from transalg.hyper import Hyper
-from transalg.model.rows import CALL
-from transalg.training.config import Task
+from transalg.model.layout import KERNEL_CALL_COST
+from transalg.runs.config import Task
+from transalg.tasks.examples import example
 from transalg.training.processes import World
-from transalg.training.tasks import example
 
 
 @torch.no_grad()
@@ -23,8 +23,8 @@ def validate(objective: nn.Module, task: Task, rows: Rows, hyper: Hyper, world: 
     objective.eval()
     sums = torch.zeros(2, dtype=torch.float64)
     count = 0
-    for i, index in enumerate(Plan(1, tokens=CALL, shuffle=False).batches(rows)):
-        found = example(task, rows.batch(np.asarray(index)), hyper, number(2**31, 0, i))
+    for i, index in enumerate(Plan(1, tokens=KERNEL_CALL_COST, shuffle=False).batches(rows)):
+        found = example(task, rows.batch(np.asarray(index)), hyper, derive_seed(2**31, 0, i))
         count += found.count
         arguments, there = found.part(world.rank, world.size, world.device)
         with autocast:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value
 
-from transalg.inference.weights import pack
+from transalg.cpu.kernels import pack
 from transalg.model import DTransformer, EDTransformer
-from transalg.model.bridge import twin
+from transalg.model.bridge import formal_counterpart
 from transalg.verify.batches import Batch
 
 # Engine = formal -------------------------------------------------------------------------------------------------------
@@ -18,7 +18,7 @@ from transalg.verify.batches import Batch
 
 def formal_log_probabilities(hyper: Any, batch: Batch, theta: Any) -> list[Tensor]:
     """What the formal algorithm says, row by row."""
-    algorithm = twin(hyper)
+    algorithm = formal_counterpart(hyper)
     return [algorithm(*_in_order(row, theta)).log() for row in batch.rows()]
 
 

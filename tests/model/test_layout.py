@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transalg.model import rows as module
-from transalg.model.rows import paired, rows
+from transalg.model import layout as module
+from transalg.model.layout import paired, rows
 
 CPU = torch.device("cpu")
 lengths = st.lists(st.integers(1, 23), min_size=1, max_size=9)
@@ -71,7 +71,7 @@ def test_padding_adds_less_than_the_calls_it_saves(lengths: list[int]) -> None:
     where = rows((len(lengths), 513), lengths, CPU)
     real = sum(length**2 for length in lengths)
     padded = sum(bucket.queries.shape[0] * bucket.queries.shape[1] ** 2 for bucket in where.buckets)
-    assert padded <= real + module.CALL * (len(lengths) - len(where.buckets))
+    assert padded <= real + module.KERNEL_CALL_COST * (len(lengths) - len(where.buckets))
     assert sum(bucket.queries.shape[0] for bucket in where.buckets) == len(lengths)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from transalg.training import checkpoints
+from transalg.runs import checkpoints
 
 BEST, LAST = "best", "last"
 

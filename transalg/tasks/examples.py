@@ -10,8 +10,8 @@ from torch import Tensor
 from transalg.data.rows import Batch
 from transalg.hyper import Hyper
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.training.config import Task
-from transalg.training.objectives import mask
+from transalg.runs.config import Task
+from transalg.tasks.losses import mask
 
 MODELS: dict[Task, Any] = {"lm": DTransformer, "mlm": ETransformer, "seq2seq": EDTransformer, "classify": Classifier}
 

@@ -5,7 +5,7 @@ matrices, they are one: 𝒲_qkv is W_q, W_k, W_v of all heads, above one anothe
 matrix a row for each token or position: W_e here is the transpose of the paper's.
 """
 
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.hyper.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
 
 Shapes = dict[str, tuple[int, ...]]
 

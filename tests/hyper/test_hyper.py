@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 import transalg
-from transalg import cost, hyper
-from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper, preset
+from transalg import hyper
+from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper, cost, preset
 
 SIZES = {"N_V": 23, "ell_max": 19, "H": 3, "d_e": 6, "d_mlp": 13}
 KINDS = {DHyper: {"L": 2}, EHyper: {"L": 2}, ClassifierHyper: {"L": 2, "N_C": 5}, EDHyper: {"L_enc": 2, "L_dec": 1}}

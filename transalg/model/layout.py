@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Shape = tuple[int, ...]  # B × ℓ
-CALL = 8192  # what a call of the attention kernel costs more than its work, in scores: waste below this is cheaper than a call
+KERNEL_CALL_COST = 8192  # what a call of the attention kernel costs more than its work, in scores: waste below this is cheaper than a call
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _buckets(queries: Sequence[int], keys: Sequence[int], device: torch.device) 
         if row < len(queries):
             q, k = max(longest_q, queries[row]), max(longest_k, keys[row])
             apart = (row - first) * longest_q * longest_k + queries[row] * keys[row]
-            if (row - first + 1) * q * k - apart <= CALL:
+            if (row - first + 1) * q * k - apart <= KERNEL_CALL_COST:
                 longest_q, longest_k = q, k
                 continue
         yield Bucket(_part(queries[first:row], device), _part(keys[first:row], device))

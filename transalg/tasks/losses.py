@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transalg.formal.domains import refuse
 from transalg.hyper import EHyper
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer, log_loss
-from transalg.model.inputs import row_lengths, token_ids
+from transalg.model.checks import row_lengths, token_ids
 
 Lengths = Tensor | Sequence[int] | None
 

@@ -1,4 +1,4 @@
-"""Packed weights compute the same; weights in 8 bits are rounded as little as can be, and a row is what it is alone."""
+"""PackedLinear weights compute the same; weights in 8 bits are rounded as little as can be, and a row is what it is alone."""
 
 import copy
 import gc
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from tests.strategies import rng
+from transalg.cpu import kernels
+from transalg.cpu.kernels import Int8Linear, PackedLinear, RowSplitLinear, TransposedLinear
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.inference import generate, pack, predict, quantize, weights
-from transalg.inference.weights import Int8, Packed, Shared, Turned
+from transalg.inference import generate, pack, predict, quantize
 from transalg.model import Cache, Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.blocks import ACTIVATIONS, DecoderLayer, Layer
 from transalg.verify.batches import draw
@@ -45,12 +46,12 @@ def test_a_packed_model_is_the_formal_algorithm(case, rows: int | None) -> None:
 @pytest.mark.parametrize(
     "form",
     [
-        Packed,
-        partial(Shared, threads=2),
-        partial(Turned, threads=2),
-        partial(Shared, threads=61),
-        partial(Turned, threads=61),
-        partial(Turned, threads=1),
+        PackedLinear,
+        partial(RowSplitLinear, threads=2),
+        partial(TransposedLinear, threads=2),
+        partial(RowSplitLinear, threads=61),
+        partial(TransposedLinear, threads=61),
+        partial(TransposedLinear, threads=1),
     ],
 )
 def test_every_form_multiplies_alike(form, rows: int) -> None:
@@ -79,7 +80,7 @@ def test_what_cannot_be_packed_stays_as_it_is() -> None:
 @pytest.mark.parametrize("alike", [True, False])
 @pytest.mark.parametrize("case", [case for case in CASES if type(case.hyper) in (DHyper, EDHyper)], ids=lambda case: case.variant)
 def test_one_token_of_one_row_goes_a_short_way(case, alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written out for all but relative positions, keys as wide as values or not; the same logits, not through the layers; the same refusals."""
+    """Completion out for all but relative positions, keys as wide as values or not; the same logits, not through the layers; the same refusals."""
     hyper = replace(case.hyper, d_attn=5 if alike else 3, d_mid=5)
     model = randomised(KINDS[type(hyper)](hyper, dtype=torch.float64), rng(2)).eval()
     short = pack(model, 1)
@@ -154,15 +155,15 @@ def test_a_product_in_8_bits_is_exact(rows: int, dtype: torch.dtype) -> None:
     s, r = torch.rand(53, 1, generator=rng(2), dtype=dtype) + 0.1, torch.rand(rows, 1, generator=rng(3), dtype=dtype) + 0.1
     n[7:, 1], x[:, 1] = 63, 128
     W, X, b = (s * n).to(dtype), (r * x).to(dtype), torch.randn(53, generator=rng(4), dtype=dtype)
-    small = Int8(W)
+    small = Int8Linear(W)
     assert (small.packed is None) == (dtype == torch.float64)
     torch.testing.assert_close(small.matrix(), W, rtol=1e-6, atol=0)
     for bias in (None, b):
         expected = X.double() @ W.double().T + (0 if bias is None else bias)
-        assert ((Int8(W, bias).multiply(X).double() - expected).abs() < 0.2 * r * s.T).all(), (
+        assert ((Int8Linear(W, bias).multiply(X).double() - expected).abs() < 0.2 * r * s.T).all(), (
             "as if by whole numbers, of sums up to 2 million"
         )
-    torch.testing.assert_close(Int8(W, b).multiply(torch.zeros(2, 129, dtype=dtype)), b.expand(2, -1))
+    torch.testing.assert_close(Int8Linear(W, b).multiply(torch.zeros(2, 129, dtype=dtype)), b.expand(2, -1))
 
 
 @pytest.mark.parametrize("size", [1e-4, 1.0, 30.0])
@@ -171,7 +172,7 @@ def test_a_product_in_8_bits_is_the_same_alone(size: float) -> None:
     W, X = torch.randn(53, 129, generator=rng(0)), size * torch.randn(301, 129, generator=rng(1))
     X[::3] = X[::3].abs()
     X[1::3] += X[1::3].amax(dim=1, keepdim=True) / 2
-    small, plain = Int8(W), Int8(W.double())
+    small, plain = Int8Linear(W), Int8Linear(W.double())
     together = small.multiply(X)
     steps = (X.amax(dim=1, keepdim=True).clamp(min=0) - X.amin(dim=1, keepdim=True).clamp(max=0)).clamp(min=6.1e-5 * 255) / 255
     tolerance = 0.05 * steps * small.s
@@ -183,7 +184,7 @@ def test_rounding_is_to_the_nearest_step() -> None:
     W = torch.randn(13, 37, generator=rng(0))
     W[5] = 0
     for table in (True, False):
-        small = Int8(W, table=table)
+        small = Int8Linear(W, table=table)
         assert small.numbers().abs().amax(dim=1).tolist() == [63] * 5 + [0] + [63] * 7
         assert ((small.matrix() - W).abs() <= small.s[:, None] / 2 + 1e-6).all()
         ids = torch.tensor([[3, 5], [12, 3]])
@@ -217,7 +218,7 @@ def test_memory_and_what_is_shared() -> None:
     assert held < 0.36 * sum(part.nbytes for part in model.parameters()), "the table of embeddings is there twice"
     assert small.gamma.data_ptr() == model.gamma.data_ptr() and isinstance(model.layers[0].W.W_qkv, torch.nn.Parameter)
     assert {name for name, _ in model.named_parameters()} == {name for name, _ in DTransformer(GPT).named_parameters()}
-    assert isinstance(pack(model, least=0).layers[0].W.W_qkv, Packed)
+    assert isinstance(pack(model, least=0).layers[0].W.W_qkv, PackedLinear)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -239,17 +240,17 @@ def test_long_texts_are_written_by_packed_models(kind: str, count: int, monkeypa
         return form
 
     plain = write(12)
-    monkeypatch.setattr(weights, "pack", spy)
+    monkeypatch.setattr(kernels, "pack", spy)
     assert write(2) and not seen, "too little to pack a model for"
-    monkeypatch.setattr(weights, "WORTH", 12)
+    monkeypatch.setattr(kernels, "WORTH", 12)
     assert write(12) == plain
     ((rows, form),) = seen
     assert rows == count * (5 if kind == "search" else 1)
-    assert isinstance(next(iter(form.stand_ins().values())), Shared if rows == 1 else Packed)
+    assert isinstance(next(iter(form.stand_ins().values())), RowSplitLinear if rows == 1 else PackedLinear)
     for parameter in model.parameters():
         parameter.data.neg_()
     changed = write(12)
-    monkeypatch.setattr(weights, "WORTH", 10**9)
+    monkeypatch.setattr(kernels, "WORTH", 10**9)
     assert changed == write(12) != plain
 
 
@@ -262,7 +263,7 @@ def test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same(rows: int | None
         return lambda W: made.append(W.shape) or make(W)
 
     for name in ("_turned", "_ordered"):
-        monkeypatch.setattr(weights, name, spy(getattr(weights, name)))
+        monkeypatch.setattr(kernels, name, spy(getattr(kernels, name)))
 
     def made_anew() -> int:
         made.clear()
@@ -290,10 +291,10 @@ def test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same(rows: int | None
     model.layers[1].W_mlp1 = torch.nn.Parameter(3 * W)
     assert made_anew() == 1
     assert made_anew() == 0 and pack(model, 2 if rows == 1 else 1, least=0) and made_anew() == 4, "one thing for each"
-    held = len(weights.KEPT)
+    held = len(kernels.KEPT)
     del model, W, alive
     gc.collect()
-    assert len(weights.KEPT) <= held - copies, "no longer than the matrix lives"
+    assert len(kernels.KEPT) <= held - copies, "no longer than the matrix lives"
 
 
 def test_bad_input() -> None:

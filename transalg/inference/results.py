@@ -5,7 +5,7 @@ from math import exp
 
 
 @dataclass(frozen=True)
-class Written:
+class Completion:
     """A text that a model wrote."""
 
     text: str
@@ -16,7 +16,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Classified:
+class Classification:
     """The most probable class of a text, and P̂ of all of them."""
 
     label: str
@@ -28,7 +28,7 @@ class Classified:
 
 
 @dataclass(frozen=True)
-class Scored:
+class Score:
     """How probable a text is: log P̂ of every token."""
 
     tokens: list[str]

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from transalg.cpu.single_token import write_out
 from transalg.formal.domains import refuse
-from transalg.model.alone import write_out
-from transalg.model.parameters import Part, StandIn, is_sharded
+from transalg.model.parameters import LinearKernel, Part, is_sharded
 
 Model = TypeVar("Model", bound=Part)
 MATRICES = ("W_e", "W_u", "W_f", "W_qkv", "W_q", "W_kv", "W_o", "W_mlp1", "W_mlp2", "W_mlp3", "W_mlp4")  # those that `Part.linear` has
@@ -34,7 +34,7 @@ LARGEST = 63  # a product of 8 by 8 bits adds pairs in 16 on CPUs without VNNI: 
 KEPT: Any = WeakTensorKeyDictionary()  # by W: what was made of it, how, and W r
 
 
-class Int8(StandIn):
+class Int8Linear(LinearKernel):
     """W[i,j] ≈ s[i] n[i,j] with whole numbers |n[i,j]| ≤ 63, s[i] = max |W[i,:]| / 63; a row x of what it multiplies likewise, in 255 steps.
 
     What a row gives is the same alone as among others, on every device: x has the same whole numbers.
@@ -118,7 +118,7 @@ def _packed(n: Tensor, s: Tensor) -> Any:
         torch.backends.quantized.engine = engine
 
 
-class Form(StandIn):
+class Form(LinearKernel):
     """W as it is, with another way to multiply few rows."""
 
     W: Tensor
@@ -135,7 +135,7 @@ class Form(StandIn):
         return self.W
 
 
-class Packed(Form):
+class PackedLinear(Form):
     """For several rows: W in the order in which oneDNN's kernels read it."""
 
     def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False) -> None:
@@ -156,7 +156,7 @@ class Packed(Form):
         return Y
 
 
-class Shared(Form):
+class RowSplitLinear(Form):
     """For one row: the rows of W are dealt out to the threads; a matrix by a vector is one thread's work otherwise."""
 
     def __init__(self, W: Tensor, b: Tensor | None = None, *, table: bool = False, threads: int | None = None) -> None:
@@ -186,7 +186,7 @@ class Shared(Form):
         return lambda X: torch.cat([dealt(X.expand(threads, 1, -1), parts).view(1, -1), F.linear(X, rest, b)], dim=1)
 
 
-class Turned(Shared):
+class TransposedLinear(RowSplitLinear):
     """The same with the rows of Wᵀ: each thread adds up its share of every sum. Where W has many rows, memory is read in longer pieces."""
 
     def _deal(self, W: Tensor, b: Tensor | None) -> Tensor | None:
@@ -236,7 +236,7 @@ def quantize(model: Model, to: Literal["int8"] = "int8") -> Model:
     """A copy of the model whose matrices have 8 bits a number: a quarter of the memory, and of the time to read it."""
     if to != "int8":
         raise refuse("quantize", "int8", to)
-    twin = _with(model, Int8)
+    twin = _with(model, Int8Linear)
     write_out(twin)
     return twin
 
@@ -255,7 +255,7 @@ def pack(model: Model, rows: int | None = None, *, least: int | None = None) -> 
         write_out(twin)
         return twin
     least = 2**15 if least is None else least
-    return _with(model, Packed, least) if _has_kernels(model) and _large(model, least) else model
+    return _with(model, PackedLinear, least) if _has_kernels(model) and _large(model, least) else model
 
 
 def packed(models: Sequence[Model], rows: int, tokens: int) -> list[Model]:
@@ -263,8 +263,8 @@ def packed(models: Sequence[Model], rows: int, tokens: int) -> list[Model]:
     return [pack(model, rows) for model in models] if tokens >= WORTH else list(models)
 
 
-def _for_one_row(W: Tensor, b: Tensor | None, *, table: bool) -> StandIn:
-    return Turned(W, b) if len(W) >= 2 * W.shape[1] else Shared(W, b)
+def _for_one_row(W: Tensor, b: Tensor | None, *, table: bool) -> LinearKernel:
+    return TransposedLinear(W, b) if len(W) >= 2 * W.shape[1] else RowSplitLinear(W, b)
 
 
 def _has_kernels(model: Part) -> bool:
@@ -287,7 +287,7 @@ def _large(model: Part, least: float) -> list[tuple[Part, str, Tensor]]:
 
 
 @torch.no_grad()
-def _with(model: Model, make: Callable[..., StandIn], least: float = 0) -> Model:
+def _with(model: Model, make: Callable[..., LinearKernel], least: float = 0) -> Model:
     """A copy whose matrices of so many numbers have another form; it shares everything else."""
     twin = copy.deepcopy(model, memo={id(part): part for part in (*model.parameters(), *model.buffers())})
     for part, name, W in _large(twin, least):

@@ -5,9 +5,9 @@ import torch
 
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.inference.reading import classify, embed, fill, score
+from transalg.inference.one_pass import classify, embed, fill, score
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.bridge import twin
+from transalg.model.bridge import formal_counterpart
 from transalg.verify.cases import randomised, small
 
 KINDS = {
@@ -24,7 +24,7 @@ def made(task: str, seed: int = 0, **sizes: int):
 
 
 def formal(model, *given: list[int]) -> torch.Tensor:
-    return twin(model.hyper)(*map(torch.tensor, given), model.theta())
+    return formal_counterpart(model.hyper)(*map(torch.tensor, given), model.theta())
 
 
 def test_every_mask_is_filled_as_algorithm_9_has_it() -> None:

@@ -209,7 +209,7 @@ class Config:
         return tomli_w.dumps(_present(asdict(self)))
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> "Config":
+    def from_dict(cls, given: dict[str, Any]) -> "Config":
         """From what a TOML file or a command line has; a ValueError for names that are none."""
         train, model = given.get("train", {}), given.get("model", {})
         for name, table in (("train", train), ("model", model)):

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from transalg.hyper import DHyper, EDHyper, of, preset
-from transalg.training.config import TASKS, Config, Train, read
+from transalg.hyper import DHyper, EDHyper, from_dict, preset
+from transalg.runs.config import TASKS, Config, Train, read
 
 
 def make(task: str = "lm", **given: Any) -> Config:
-    return Config.of({"task": task, "data": "pydocs"} | given)
+    return Config.from_dict({"task": task, "data": "pydocs"} | given)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -19,7 +19,7 @@ def test_a_file_says_the_same(task: str) -> None:
     config = make(task, split=0.2, model={"H": 2, "dropout": 0.1}, train={"eta": 0.5, "patience": 3})
     filled, steps = config.filled(config.hyper(100, 37, 5), 10)
     for each in (config, filled):
-        assert Config.of(tomllib.loads(each.toml())) == each
+        assert Config.from_dict(tomllib.loads(each.toml())) == each
     assert filled.hyper(100, 37, 5) == config.hyper(100, 37, 5)  # what was filled in is what would have been
     assert filled.filled(filled.hyper(100, 37, 5), 10) == (filled, steps)
 
@@ -90,7 +90,7 @@ def test_what_is_refused(given: dict[str, Any], said: str) -> None:
     import re
 
     with pytest.raises(ValueError, match=re.escape(said)):
-        Config.of({"task": "lm", "data": "pydocs"} | given)
+        Config.from_dict({"task": "lm", "data": "pydocs"} | given)
 
 
 def test_bad_files(tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ def test_bad_files(tmp_path: Path) -> None:
 
 def test_hyperparameters_as_data() -> None:
     for hyper in (preset("bert-base"), preset("gpt3-small"), preset("transformer-base"), preset("gopher-44m")):
-        assert of(hyper.data()) == hyper
+        assert from_dict(hyper.to_dict()) == hyper
     with pytest.raises(ValueError, match="kind: expected DHyper"):
-        of({"kind": "Hyper"})
+        from_dict({"kind": "Hyper"})
     with pytest.raises(ValueError, match="L_enc: Algorithm 10 has no such hyperparameter"):
-        of(preset("gpt2").data() | {"L_enc": 2})
-    assert isinstance(of(preset("transformer-base").data()), EDHyper) and isinstance(of(preset("gpt2").data()), DHyper)
+        from_dict(preset("gpt2").to_dict() | {"L_enc": 2})
+    assert isinstance(from_dict(preset("transformer-base").to_dict()), EDHyper) and isinstance(from_dict(preset("gpt2").to_dict()), DHyper)
 
 
 def test_every_option_is_documented() -> None:

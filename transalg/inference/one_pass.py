@@ -6,10 +6,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from transalg.cost import LOGITS
 from transalg.formal.domains import refuse
-from transalg.inference.averages import averaged
+from transalg.hyper.cost import LOGITS
 from transalg.inference.decoding import by_length, padded
+from transalg.inference.ensemble import averaged
 from transalg.model import DTransformer
 from transalg.model.architectures import Encoder
 

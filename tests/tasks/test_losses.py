@@ -11,8 +11,8 @@ from torch.testing import assert_close
 from tests.parity.compare import assert_same_theta
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.model.bridge import twin
-from transalg.training.objectives import C_loss, D_loss, E_loss, ED_loss, mask
+from transalg.model.bridge import formal_counterpart
+from transalg.tasks.losses import C_loss, D_loss, E_loss, ED_loss, mask
 from transalg.verify.batches import draw
 from transalg.verify.cases import MODELS, randomised, small
 
@@ -20,7 +20,7 @@ from transalg.verify.cases import MODELS, randomised, small
 def setting(kind: type, **departures: Any):
     hyper = small(kind, **departures)
     model = randomised(MODELS[kind](hyper, dtype=torch.float64), rng(0))
-    return model, draw(hyper, rng(1), rows=5), twin(hyper), model.theta()
+    return model, draw(hyper, rng(1), rows=5), formal_counterpart(hyper), model.theta()
 
 
 def compare(model, ours: torch.Tensor, formal, theta) -> None:
@@ -131,7 +131,7 @@ def test_masking_as_in_the_paper() -> None:
 
 
 def test_masking_as_in_bert() -> None:
-    x_tilde, chosen = mask(TEXT, LARGE.but(mask_split=(0.8, 0.1, 0.1)), generator=rng(1))
+    x_tilde, chosen = mask(TEXT, LARGE.replace(mask_split=(0.8, 0.1, 0.1)), generator=rng(1))
     masked, kept = x_tilde[chosen] == 100, x_tilde[chosen] == TEXT[chosen]
     assert abs(masked.double().mean() - 0.8) < 0.02
     assert abs(kept.double().mean() - 0.1 - 0.1 / 100) < 0.02

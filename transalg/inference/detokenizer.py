@@ -7,7 +7,7 @@ from tokenizers.decoders import DecodeStream
 from transalg.tokenization import Tokenizer
 
 
-class Growing:
+class IncrementalDetokenizer:
     """The text of the tokens behind a prompt, as it grows."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int]) -> None:

@@ -8,10 +8,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from transalg import cost
-from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper, cost
+from transalg.hyper.shapes import shapes
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.shapes import shapes
 from transalg.verify.cases import DEPARTURES, MODELS, small
 
 SIZES = {"N_V": 101, "ell_max": 256, "H": 4, "d_e": 64, "d_mlp": 256}

@@ -2,8 +2,8 @@
 
 from math import prod
 
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, Hyper
-from transalg.shapes import shapes
+from transalg.hyper.hyper import ClassifierHyper, DHyper, EDHyper, Hyper
+from transalg.hyper.shapes import shapes
 
 LOGITS = 2**25  # held at a time when training: `model.loss` cuts the tokens into chunks
 

@@ -11,9 +11,10 @@ import torch
 from tests.training.runs import TASKS, WORDS, config, files
 from transalg.data.rows import Batch
 from transalg.hyper import DHyper
-from transalg.training import checkpoints, runs
+from transalg.runs import checkpoints
+from transalg.runs import folder as run_folder
+from transalg.tasks.examples import augmented, example
 from transalg.training.start import train
-from transalg.training.tasks import augmented, example
 from transalg.verify.cases import small
 
 HYPER = small(DHyper)
@@ -69,7 +70,7 @@ def test_a_model_learns(task: str, tmp_path: Path) -> None:
     evaluations = [line for line in lines if "val_loss" in line]
     assert [line["step"] for line in evaluations] == [20, 40, 60]
     assert outcome.state.best == min(line["val_loss"] for line in evaluations)
-    facts = runs.facts(tmp_path / "run")
+    facts = run_folder.facts(tmp_path / "run")
     assert facts["val_loss"] == outcome.state.best and facts["task"] == task and facts["step"] == outcome.state.best_step
     assert ("val_accuracy" in outcome.figures) == (task == "classify")
     assert all(line["tokens"] > 0 and line["seconds"] > 0 for line in lines)
@@ -79,7 +80,7 @@ def test_early_stopping_and_the_best_model(tmp_path: Path) -> None:
     files(tmp_path)
     outcome = train(config("lm", tmp_path, steps=400, eta=0.3, warmup=0, eval_every=1, patience=3, clip=0), tmp_path / "run")
     assert outcome.reason == "patience" and outcome.state.step == outcome.state.best_step + 3 < 400
-    assert runs.facts(tmp_path / "run")["step"] == outcome.state.best_step
+    assert run_folder.facts(tmp_path / "run")["step"] == outcome.state.best_step
     assert checkpoints.facts(tmp_path / "run" / "last.safetensors")["state"]["step"] == outcome.state.step
 
 
@@ -102,7 +103,7 @@ def test_fine_tuning_starts_from_the_other_model(tmp_path: Path) -> None:
     train(config("mlm", tmp_path, steps=3), tmp_path / "first")
     chosen = replace(config("classify", tmp_path, steps=1, eta=1e-12, warmup=0), init=str(tmp_path / "first"), tokenizer="", model={})
     train(chosen, tmp_path / "second")
-    first, second = runs.tensors(tmp_path / "first"), runs.tensors(tmp_path / "second")
+    first, second = run_folder.tensors(tmp_path / "first"), run_folder.tensors(tmp_path / "second")
     shared = first.keys() & second.keys()
     assert second.keys() - first.keys() == {"W_c", "b_c"} and len(shared) > 10
     assert all(torch.allclose(first[name], second[name], atol=1e-9) for name in shared)
@@ -129,7 +130,7 @@ def test_bfloat16_computes_in_bfloat16_and_keeps_float32(tmp_path: Path) -> None
         outcome = train(config(task, tmp_path, dtype="bfloat16", steps=8), tmp_path / task)
         exact = train(config(task, tmp_path, dtype="float32", steps=8), tmp_path / f"{task}-32")
         assert outcome.state.best == pytest.approx(exact.state.best, rel=0.05) and outcome.state.best != exact.state.best
-        assert all(tensor.dtype == torch.float32 for tensor in runs.tensors(tmp_path / task).values())
+        assert all(tensor.dtype == torch.float32 for tensor in run_folder.tensors(tmp_path / task).values())
 
 
 def test_bad_devices_are_named(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Fast inference on CPUs: a wrapped copy of a model."""
