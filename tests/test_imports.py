@@ -33,6 +33,7 @@ TREE = [
     "trace.page",
     "trace.example",
     "trace",
+    "hyper.special",
     "hyper.hyper",
     "hyper.presets",
     "hyper",

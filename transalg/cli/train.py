@@ -55,7 +55,7 @@ def _model_flags() -> Any:
     found: dict[str, tuple[str, Any, Any]] = {}
     for hyper in (DHyper, EHyper, ClassifierHyper, EDHyper):
         for each in fields(hyper):
-            if each.name not in ("N_V", "N_C"):
+            if each.name not in options.DERIVED:
                 optional = each.type if each.type is not bool else bool | None
                 found.setdefault(each.name, _flag(each.name, optional, MISSING, each.metadata["doc"]))
     return _flags("Model", "Sizes and departures of the model; those of the preset, or small ones, unless given.", list(found.values()))

@@ -8,7 +8,21 @@ No torch here: the command line reads this to print its help.
 ['activation', 'attention_dropout', 'dropout', 'init_residual', 'init_std', 'tied']
 """
 
-from .hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper, SpecialTokens, from_dict
+from .hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper, from_dict
 from .presets import PRESETS, Preset, find, preset
+from .special import HasSpecialTokens, SpecialTokens
 
-__all__ = ["PRESETS", "ClassifierHyper", "DHyper", "EDHyper", "EHyper", "Hyper", "Preset", "SpecialTokens", "find", "from_dict", "preset"]
+__all__ = [
+    "PRESETS",
+    "ClassifierHyper",
+    "DHyper",
+    "EDHyper",
+    "EHyper",
+    "HasSpecialTokens",
+    "Hyper",
+    "Preset",
+    "SpecialTokens",
+    "find",
+    "from_dict",
+    "preset",
+]

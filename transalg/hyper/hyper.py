@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from math import inf
 from typing import Any, ClassVar, Literal, TypeVar
 
+from transalg.hyper.special import HasSpecialTokens, SpecialTokens
+
 Activation = Literal["ReLU", "GELU", "tanh_GELU"]
 Norm = Literal["layer_norm", "RMSnorm"]
 
@@ -31,26 +33,8 @@ def size(doc: str, *, default: Any = None, optional: bool = False) -> Any:
 Own = TypeVar("Own", bound="Hyper")
 
 
-class SpecialTokens:
-    """The last three token IDs, as in §4, of whatever has an N_V."""
-
-    N_V: Any
-
-    @property
-    def mask_token(self) -> int:
-        return int(self.N_V - 3)
-
-    @property
-    def bos_token(self) -> int:
-        return int(self.N_V - 2)
-
-    @property
-    def eos_token(self) -> int:
-        return int(self.N_V - 1)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Hyper(SpecialTokens):
+class Hyper(HasSpecialTokens):
     """What the three architectures share."""
 
     algorithm: ClassVar[int]
@@ -62,6 +46,7 @@ class Hyper(SpecialTokens):
     d_mlp: int = size("width of the hidden layer of an MLP")
     d_attn: int | None = size("width of a head's queries and keys; d_e / H unless given", optional=True)
     d_mid: int | None = size("width of a head's values; d_e / H unless given", optional=True)
+    special: SpecialTokens | None = departure(None, "the IDs of mask, bos and eos; the last three of the vocabulary unless given")
 
     eps: float = departure(1e-5, "ε of the norms; the paper has none")
     norm: Norm = departure("layer_norm", "RMSnorm is layer_norm with m = β = 0")
@@ -86,6 +71,9 @@ class Hyper(SpecialTokens):
             if getattr(self, symbol) is None:
                 self._require("H", self.d_e % self.H == 0, f"a divisor of d_e = {self.d_e}, since {symbol} is d_e / H unless given")
                 object.__setattr__(self, symbol, self.d_e // self.H)
+        if self.special is not None:
+            inside = isinstance(self.special, SpecialTokens) and all(_whole(token) and 0 <= token < self.N_V for token in self.special.ids)
+            self._require("special", inside, f"IDs from 0 to N_V−1 with N_V = {self.N_V}")
         self._one_of("norm", "layer_norm", "RMSnorm")
         self._one_of("activation", "ReLU", "GELU", "tanh_GELU")
         self._one_of("positions", *self.position_schemes())
@@ -103,6 +91,10 @@ class Hyper(SpecialTokens):
     @classmethod
     def position_schemes(cls) -> tuple[str, ...]:
         return ("learned", "sinusoids", "paper_sinusoids")
+
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        return SpecialTokens.last(self.N_V) if self.special is None else self.special
 
     @property
     def heads(self) -> tuple[int, int, int]:
@@ -257,6 +249,8 @@ def from_dict(data: dict[str, Any]) -> Any:
     unknown = given.keys() - {each.name for each in fields(kind)}
     if unknown:
         raise ValueError(f"{min(unknown)}: Algorithm {kind.algorithm} has no such hyperparameter")
+    if isinstance(given.get("special"), dict):
+        given["special"] = SpecialTokens(**given["special"])
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 

@@ -22,6 +22,7 @@ SIZES: dict[Task, dict[str, Any]] = {  # of the model, unless given
     "seq2seq": {"L_enc": 2, "L_dec": 2, "H": 4, "d_e": 128},
     "classify": {"L": 2, "H": 4, "d_e": 128, "dropout": 0.3},
 }
+DERIVED = ("N_V", "N_C", "special")  # hyperparameters that come from the data and its vocabulary
 LONGEST = 1024  # ℓ_max of pairs and labelled texts is their longest, up to this
 
 
@@ -138,10 +139,9 @@ class Config:
         kind = HYPERS[self.task]
         known = [each.name for each in fields(kind)]
         for name in self.model:
-            if name not in known or name in ("N_V", "N_C"):
-                derived = name in ("N_V", "N_C") or name not in known
-                close = [one for one in get_close_matches(name, known, n=1) if derived and one != name]
-                hint = f"; did you mean {close[0]}?" if close else "; it comes from the data" if name in ("N_V", "N_C") else ""
+            if name not in known or name in DERIVED:
+                close = [one for one in get_close_matches(name, known, n=1) if one != name]
+                hint = f"; did you mean {close[0]}?" if close else "; it comes from the data" if name in DERIVED else ""
                 raise ValueError(f"--model.{name}: a model for {self.task} (Algorithm {kind.algorithm}) has no such option{hint}")
 
     def source(self, name: str) -> Source:
@@ -201,7 +201,7 @@ class Config:
             eval_every=every,
             save_every=train.save_every or every,
         )
-        sizes = {name: value for name, value in asdict(hyper).items() if name not in ("N_V", "N_C") and value is not None}
+        sizes = {name: value for name, value in asdict(hyper).items() if name not in DERIVED and value is not None}
         return replace(self, model=sizes, train=filled), steps
 
     def toml(self) -> str:

@@ -8,14 +8,14 @@ from pathlib import Path
 import tokenizers
 from tokenizers.processors import TemplateProcessing
 
-from transalg.hyper import SpecialTokens
+from transalg.hyper import HasSpecialTokens, SpecialTokens
 
 MASK, BOS, EOS = "<mask>", "<bos>", "<eos>"
 SPECIAL = (MASK, BOS, EOS)
 UNKNOWN = "<unk>"  # in vocabularies of words only: what is said about words that are not in it
 
 
-class Tokenizer(SpecialTokens):
+class Tokenizer(HasSpecialTokens):
     """Text to x = [bos, …, eos] and back, around a tokenizer of the `tokenizers` library, whose `tokenizer.json` others read unchanged."""
 
     def __init__(self, core: tokenizers.Tokenizer) -> None:
@@ -35,6 +35,10 @@ class Tokenizer(SpecialTokens):
     @property
     def N_V(self) -> int:
         return int(self.core.get_vocab_size())
+
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        return SpecialTokens(*(self.core.token_to_id(token) for token in SPECIAL))
 
     @property
     def kind(self) -> str:
