@@ -16,7 +16,7 @@ from transalg.cpu.kernels import Int8Linear, PackedLinear, RowSplitLinear, Trans
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.inference import generate, pack, predict, quantize
 from transalg.model import Cache, Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.blocks import ACTIVATIONS, DecoderLayer, Layer
+from transalg.model.layers import ACTIVATIONS, DecoderLayer, Layer
 from transalg.verify.batches import draw
 from transalg.verify.cases import cases, randomised
 from transalg.verify.laws import formal_log_probabilities

@@ -16,7 +16,7 @@ from tests.training.runs import TASKS, config, files
 from transalg.evaluation.baselines import most_frequent, naive_bayes
 from transalg.evaluation.measure import edits, evaluate, held_out
 from transalg.inference.run import Run
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.training.start import train
 from transalg.verify.trained import verify
 

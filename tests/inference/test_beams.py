@@ -12,7 +12,7 @@ from tests.strategies import rng
 from transalg.hyper import EDHyper
 from transalg.inference import predict, search
 from transalg.model import EDTransformer
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.verify.cases import randomised, small
 
 

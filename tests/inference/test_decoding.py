@@ -13,7 +13,7 @@ from transalg.inference.beams import samples
 from transalg.inference.decoding import Decoding, begin, own_numbers
 from transalg.inference.one_pass import score
 from transalg.model import DTransformer, EDTransformer
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.verify.cases import cases, randomised, small
 
 PRESETS = ("gpt2", "gpt3-small", "gopher-44m")  # larger ones are the same but for their sizes, which are shrunk

@@ -7,7 +7,7 @@ from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.inference.one_pass import classify, embed, fill, score
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.verify.cases import randomised, small
 
 KINDS = {

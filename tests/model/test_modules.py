@@ -285,7 +285,7 @@ def test_layers_computed_again_give_the_same_gradients(kind: type) -> None:
     model = MODELS[kind](small(kind, **RICH[kind] | {"dropout": 0.3}), generator=rng(0), dtype=torch.float64).train()
     found = []
     for recompute in (False, True):
-        model.recompute = recompute
+        model.checkpointing = recompute
         model.zero_grad()
         torch.manual_seed(5)
         model(*inputs(kind, full=False)).square().sum().backward()

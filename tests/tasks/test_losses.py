@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from tests.parity.compare import assert_same_theta
 from tests.strategies import rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.tasks.losses import C_loss, D_loss, E_loss, ED_loss, mask
 from transalg.verify.batches import draw
 from transalg.verify.cases import MODELS, randomised, small

@@ -10,7 +10,7 @@ from tests.parity.compare import assert_same_theta
 from tests.training.runs import config, files
 from transalg.formal import DTraining, EDTraining, ETraining
 from transalg.formal import training as formal_training
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.runs import checkpoints, loop, tasks
 from transalg.training.loop import Loop
 from transalg.training.start import train

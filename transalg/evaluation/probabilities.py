@@ -40,11 +40,11 @@ def _features(model: Any, task: Task, arguments: tuple[Any, ...]) -> tuple[Tenso
     if task == "mlm":
         x, x_tilde, chosen, lengths = arguments
         X, rows = model.encode(x_tilde, lengths)
-        picked = rows.pack(chosen).nonzero()[:, 0]
-        return model.head(X[picked]), rows.pack(x)[picked]
+        picked = rows.unpad(chosen).nonzero()[:, 0]
+        return model.head(X[picked]), rows.unpad(x)[picked]
     *before, x = arguments[: 2 if task == "seq2seq" else 1]
     lengths = [length - 1 for length in arguments[-1]]
     widest = max(lengths)
     given, targets = x[:, :widest], x[:, 1 : widest + 1]
     X, rows = model.features(*before, given, *arguments[-2:-1] if task == "seq2seq" else (), lengths)
-    return X, rows.pack(targets)
+    return X, rows.unpad(targets)

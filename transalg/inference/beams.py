@@ -7,7 +7,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from transalg.cpu.kernels import packed
+from transalg.cpu import packed
 from transalg.formal.domains import refuse
 from transalg.inference.decoding import Continuation, Decoding, as_models, by_length, own_numbers, padded, shortest
 from transalg.inference.ensemble import together

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transalg.cpu.kernels import packed
+from transalg.cpu import packed
 from transalg.formal.domains import refuse
 from transalg.inference.ensemble import together
 from transalg.inference.samplers import Sampler, draw, samplers

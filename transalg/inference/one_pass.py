@@ -40,7 +40,7 @@ def fill(models: Sequence[Any], rows: Rows, k: int) -> list[list[list[tuple[int,
 def _at(encoded: tuple[Tensor, Any], which: list[int], where: list[int]) -> Tensor:
     """The rows of X for these tokens of the batch."""
     X, rows = encoded
-    found: Tensor = rows.unpack(X)[which, where]
+    found: Tensor = rows.pad(X)[which, where]
     return found
 
 
@@ -68,10 +68,10 @@ def embed(model: Any, rows: Rows, pooling: Pooling = "mean") -> Tensor:
         ids, lengths = padded([rows[i] for i in index], model.device)
         X, where = model.features(ids, lengths) if isinstance(model, DTransformer) else model.encode(ids, lengths)
         if pooling == "first":
-            found[index] = X[where.firsts].float().cpu()
+            found[index] = X[where.first_tokens].float().cpu()
             continue
         count = torch.tensor(lengths or [ids.shape[1]] * len(ids), device=X.device)
-        found[index] = (where.unpack(X).sum(dim=1) / count[:, None]).float().cpu()
+        found[index] = (where.pad(X).sum(dim=1) / count[:, None]).float().cpu()
     return found
 
 
@@ -98,7 +98,7 @@ def score(models: Sequence[Any], rows: Rows, z: Rows | None = None) -> list[list
         targets, _ = padded([rows[row][first + 1 : end] for row, first, end, _ in cut], models[0].device)
         found = [model.features(*given) for model in models]
         where = found[0][1]
-        log_p = where.unpack(_of_targets(models, [X for X, _ in found], where.pack(targets))[:, None])[:, :, 0].tolist()
+        log_p = where.pad(_of_targets(models, [X for X, _ in found], where.unpad(targets))[:, None])[:, :, 0].tolist()
         for (row, first, end, new), values in zip(cut, log_p, strict=True):
             results[row][end - 1 - new : end - 1] = values[end - 1 - first - new : end - 1 - first]
     return results

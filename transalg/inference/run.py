@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transalg.cpu.kernels import pack
-from transalg.cpu.kernels import quantize as quantized
+from transalg.cpu import pack
+from transalg.cpu import quantize as quantized
 from transalg.hyper import from_dict
 from transalg.inference import beams as seq2seq
 from transalg.inference import one_pass

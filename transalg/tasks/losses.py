@@ -28,7 +28,7 @@ def D_loss(
     if not len(rows):
         return _nothing(model)
     X, where = model.features(given[rows], left)
-    return _log_loss(model, X, where.pack(targets[rows]), weight, label_smoothing)
+    return _log_loss(model, X, where.unpad(targets[rows]), weight, label_smoothing)
 
 
 def ED_loss(
@@ -48,7 +48,7 @@ def ED_loss(
     of_z = row_lengths("z_lengths", z_lengths, tuple(z.shape))
     kept = None if of_z is None else [of_z[row] for row in rows.tolist()]
     X, where = model.features(z[rows], given[rows], kept, left)
-    return _log_loss(model, X, where.pack(targets[rows]), weight, label_smoothing)
+    return _log_loss(model, X, where.unpad(targets[rows]), weight, label_smoothing)
 
 
 def E_loss(
@@ -64,10 +64,10 @@ def E_loss(
 ) -> Tensor:
     """Algorithm 12: −Σ_{t∈T̃} log P[x[t], t] of the chosen tokens T̃, P from x̃; see `mask`. No token chosen is a loss of 0."""
     X, where = model.encode(x_tilde, lengths, segments)
-    picked = where.pack(chosen).nonzero()[:, 0]
+    picked = where.unpad(chosen).nonzero()[:, 0]
     if not len(picked):  # every parameter still has its gradient, 0, as DDP and FSDP2 expect
-        return _log_loss(model, model.head(X[:1]), where.pack(x)[:1], 0.0, label_smoothing)
-    return _log_loss(model, model.head(X[picked]), where.pack(x)[picked], weight, label_smoothing)
+        return _log_loss(model, model.head(X[:1]), where.unpad(x)[:1], 0.0, label_smoothing)
+    return _log_loss(model, model.head(X[picked]), where.unpad(x)[picked], weight, label_smoothing)
 
 
 def C_loss(

@@ -73,7 +73,7 @@ class Loop:
         self.model = MODELS[self.config.task](self.hyper, dtype=dtype, generator=generator, device="meta" if late else world.device)
         if self.config.init and not resume:
             self._take(Path(self.config.init))
-        self.model.recompute = self.options.recompute
+        self.model.checkpointing = self.options.recompute
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.objective = world.wrapped(Objective(self.model), sharded=self.options.shard)
         if late:
