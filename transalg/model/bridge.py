@@ -2,15 +2,29 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from transalg.formal import DTheta, DTransformer, EDTheta, EDTransformer, ETheta, ETransformer
+from transalg.formal.classification import EClassifier, ECTheta
 from transalg.formal.components import MHAttention, layer_norm
 from transalg.formal.domains import refuse
-from transalg.formal.notation import GELU, ReLU, unidirectional
+from transalg.formal.embedding import BERT_embed, scaled
+from transalg.formal.mask import sparse, unidirectional
+from transalg.formal.mlp import MLP, tanh_GELU
+from transalg.formal.norm import RMSnorm, no_norm
+from transalg.formal.notation import GELU, ReLU
+from transalg.formal.positions import (
+    RelativeAttention,
+    RelativeMHAttentionTheta,
+    paper_sinusoids,
+    sinusoids,
+    with_positions,
+    without_positions,
+)
 from transalg.formal.systems import (
     BERT,
     GPT,
@@ -19,26 +33,11 @@ from transalg.formal.systems import (
     BERTTheta,
     PreNormEDTheta,
     PreNormEDTransformer,
-    no_norm,
     post_norm,
     pre_norm,
 )
 from transalg.formal.tree import Theta
-from transalg.formal.variants import (
-    EClassifier,
-    ECTheta,
-    RelativeMHAttention,
-    RelativeMHAttentionTheta,
-    RMSnorm,
-    paper_sinusoids,
-    scaled,
-    sinusoids,
-    sparse,
-    tanh_GELU,
-    tied,
-    with_positions,
-    without_positions,
-)
+from transalg.formal.unembedding import tied
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
 from transalg.shapes import shapes
 
@@ -236,22 +235,25 @@ def twin(hyper: Hyper) -> Twin:
     """The formal algorithm of a model with these hyperparameters."""
     activation = {"ReLU": ReLU, "GELU": GELU, "tanh_GELU": tanh_GELU}[hyper.activation]
     parts: dict[str, Any] = {"eps": hyper.eps, "layer_norm": RMSnorm if hyper.norm == "RMSnorm" else layer_norm}
+    in_layers = {"MLP": partial(MLP, GELU=activation)}  # of the systems, whose layer is a component
     if isinstance(hyper, DHyper):
-        parts |= {"MHAttention": RelativeMHAttention if hyper.positions == "relative" else MHAttention, "GELU": activation}
+        if hyper.positions == "relative":
+            parts["MHAttention"] = partial(MHAttention, Attention=RelativeAttention)
         parts["Mask"] = unidirectional if hyper.band is None else sparse(hyper.band)
-        return Twin(hyper, DTransformer, parts) if hyper.norm_first else Twin(hyper, GPT, parts | {"block": post_norm})
-    if isinstance(hyper, EDHyper):
-        parts["ReLU"] = activation
         if hyper.norm_first:
-            return Twin(hyper, PreNormEDTransformer, parts | {"final_norm": parts["layer_norm"]})
-        return Twin(hyper, EDTransformer, parts)
+            return Twin(hyper, DTransformer, parts | {"GELU": activation})
+        return Twin(hyper, GPT, parts | in_layers | {"block": post_norm})
+    if isinstance(hyper, EDHyper):
+        if hyper.norm_first:
+            return Twin(hyper, PreNormEDTransformer, parts | in_layers | {"final_norm": parts["layer_norm"]})
+        return Twin(hyper, EDTransformer, parts | {"ReLU": activation})
     assert isinstance(hyper, EHyper)
     parts["GELU"] = activation
     if theta_kind(hyper) in (ETheta, ECTheta):
         return Twin(hyper, EClassifier if isinstance(hyper, ClassifierHyper) else ETransformer, parts)
-    parts["embedding_norm"] = parts["layer_norm"] if hyper.embedding_norm else no_norm
+    parts["embed"] = partial(BERT_embed, layer_norm=parts["layer_norm"] if hyper.embedding_norm else no_norm)
     parts["block"] = pre_norm if hyper.norm_first else post_norm
-    return Twin(hyper, BERTClassifier if isinstance(hyper, ClassifierHyper) else BERT, parts)
+    return Twin(hyper, BERTClassifier if isinstance(hyper, ClassifierHyper) else BERT, parts | in_layers)
 
 
 def _as_it_acts(hyper: Hyper, theta: Any) -> Any:

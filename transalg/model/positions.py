@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch._guards import detect_fake_mode
 
-from transalg.formal.variants import paper_sinusoids, sinusoids
+from transalg.formal.positions import paper_sinusoids, sinusoids
 
 SCHEMES = {"sinusoids": sinusoids, "paper_sinusoids": paper_sinusoids}
 
