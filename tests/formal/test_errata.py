@@ -30,16 +30,11 @@ from transalg.formal import (
     single_query_attention,
     unidirectional,
 )
+from transalg.formal.classification import EClassifier, ECTheta
+from transalg.formal.mask import sparse
 from transalg.formal.notation import choose, softmax, tempered
-from transalg.formal.variants import (
-    EClassifier,
-    ECTheta,
-    Gopher,
-    paper_sinusoids,
-    relative,
-    sinusoids,
-    sparse,
-)
+from transalg.formal.positions import paper_sinusoids, relative, sinusoids
+from transalg.formal.systems import Gopher
 from transalg.tokenization import train
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}

@@ -12,7 +12,10 @@ import transalg
 from tests.model.drawn import KINDS, models
 from tests.strategies import fill
 from transalg.formal import DTheta, DTransformer, EDTheta, EDTransformer, ETheta, ETransformer
-from transalg.formal.variants import ECTheta, Gopher, relative, tied
+from transalg.formal.classification import ECTheta
+from transalg.formal.positions import relative
+from transalg.formal.systems import Gopher
+from transalg.formal.unembedding import tied
 from transalg.hyper import DHyper, EDHyper, EHyper
 from transalg.verify.cases import small
 

@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 from tests.parity.compare import IDS, assert_same_theta, gradient, randomise, weight
 from transalg.formal import ETheta, ETraining, ETransformer, Layer, MHAttentionTheta
+from transalg.formal.classification import EClassifier, ECTheta, ECTraining
 from transalg.formal.notation import choose
-from transalg.formal.variants import EClassifier, ECTheta, ECTraining
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 

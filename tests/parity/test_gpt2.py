@@ -7,7 +7,8 @@ from torch.testing import assert_close
 
 from tests.parity.compare import IDS, assert_same_theta, gradient, log_likelihood, randomise, weight
 from transalg.formal import DTheta, DTraining, DTransformer, Layer, MHAttentionTheta
-from transalg.formal.variants import tanh_GELU, tied
+from transalg.formal.mlp import tanh_GELU
+from transalg.formal.unembedding import tied
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 
