@@ -8,7 +8,6 @@ in one of these roles and stay in another, as `generator` does when `generator=g
 import builtins
 import keyword
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -51,7 +50,7 @@ class Match:
     start: int
     end: int
     renaming: Renaming
-    kept: int  # tokens that tell one fragment from another and stand as they were
+    unchanged: int  # tokens that tell one fragment from another and stand as they were
     text: tuple[str, ...]
 
     @property
@@ -112,29 +111,33 @@ def matches(fragment: str, source: list[Token]) -> Iterator[Match]:
     assert pattern, "the fragment has no tokens"
     if not any(token.kind == "comment" for token in pattern):
         source = [token for token in source if token.kind != "comment"]
-    starts = {pattern[0].kind: pattern}
+    patterns = [pattern]
     if pattern[0].kind in ("name", "fixed"):
-        starts["attribute"] = [pattern[0]._replace(kind="attribute"), *pattern[1:]]  # the dot may stand in front of the fragment
-    for i in range(len(source) - len(pattern) + 1):
-        window = source[i : i + len(pattern)]
-        renaming = _renaming(starts.get(window[0].kind, pattern), window)
-        if renaming is not None:
-            kept = sum(old.text == new.text and old.text not in LAYOUT for old, new in zip(pattern, window, strict=True))
-            yield Match(window[0].start, window[-1].end, renaming, kept, tuple(token.text for token in window))
+        patterns.append([pattern[0]._replace(kind="attribute"), *pattern[1:]])  # the dot may stand in front of the fragment
+    codes: dict[str, str] = {}
+    shape = _shape(source, codes)
+    for pattern in patterns:
+        start = -1
+        while (start := shape.find(_shape(pattern, codes), start + 1)) >= 0:
+            window = source[start : start + len(pattern)]
+            renaming = _renaming(pattern, window)
+            if renaming is not None:
+                unchanged = sum(old.text == new.text and old.text not in LAYOUT for old, new in zip(pattern, window, strict=True))
+                yield Match(window[0].start, window[-1].end, renaming, unchanged, tuple(token.text for token in window))
+
+
+def _shape(source: list[Token], codes: dict[str, str]) -> str:
+    """One character for each token, the same for all identifiers of one role: a search in it is fast."""
+    return "".join([codes.setdefault(kind if kind in IDENTIFIERS else f"{kind} {text}", chr(len(codes))) for kind, text, *_ in source])
 
 
 def _renaming(pattern: list[Token], window: list[Token]) -> Renaming | None:
     renaming: Renaming = {}
     for old, new in zip(pattern, window, strict=True):
-        if old.kind != new.kind:
+        if old.identifier is not None and renaming.setdefault(old.identifier, new.text) != new.text:
             return None
-        if old.identifier is None:
-            if old.text != new.text:
-                return None
-        elif renaming.setdefault(old.identifier, new.text) != new.text:
-            return None
-    images = Counter((kind, text) for (kind, _), text in renaming.items())
-    return renaming if max(images.values(), default=1) == 1 else None
+    images = {(kind, text) for (kind, _), text in renaming.items()}
+    return renaming if len(images) == len(renaming) else None
 
 
 def rename(fragment: str, renaming: Renaming) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from tests.mutation.fragments import Match, matches, rename, tokens
 from tests.mutation.tree import Definition, File, Tree, missing_parts
@@ -10,7 +11,7 @@ from tests.mutation.tree import Definition, File, Tree, missing_parts
 ELSEWHERE = 2  # renamed identifiers that weigh as much as one part of `file` that is missing
 
 
-class DoesNotApply(AssertionError):
+class DoesNotApply(LookupError):
     """The package has no such place, or several."""
 
 
@@ -51,7 +52,8 @@ class Mutant:
     """In the body of `where`, the first `old` becomes `new`; one of `tests` must then fail.
 
     `old` is found up to layout and a renaming of identifiers, which `new` then follows. If `where` has another name now,
-    or `old` moved out of it, `old` is searched for in the whole package and must be in one place only.
+    or `old` moved out of it, `old` is searched for in the whole package and must be in one place only: in one definition,
+    or in one whose name looks the most like `where`.
     """
 
     where: str  # a function, class, method or constant: its name, or its last names with dots
@@ -88,10 +90,14 @@ class Mutant:
 
     def _places(self, searched: Sequence[Definition] | Sequence[File]) -> list[Place]:
         places: dict[tuple[str, int], Place] = {}
+        added = _identifiers(self.new) - _identifiers(self.old)  # these keep their names: nothing else can have become them
         for part in searched:
             file = part.file if isinstance(part, Definition) else part
             for match in matches(self.old, part.tokens):
-                if (file.name, match.start) in places or file.uses(match.renamed, match.start, match.end):
+                images = {(kind, text) for (kind, _), text in match.renamed.items()}
+                if (file.name, match.start) in places or not images.isdisjoint(added):
+                    continue
+                if file.uses(match.renamed, match.start, match.end):
                     continue  # a name still in use was not renamed
                 definition = part if isinstance(part, Definition) else file.innermost(match.start, match.end)
                 cost = len(match.renamed) + ELSEWHERE * missing_parts(self.file, file.name)
@@ -102,9 +108,14 @@ class Mutant:
         least = min((place.cost for place in places), default=0)
         nearest = [place for place in places if place.cost == least]
         if not nearest:
-            lost = "" if definitions else f"; nothing is called {self.where} (close: {', '.join(package.close_names(self.where)) or 'none'})"
+            lost = (
+                "" if definitions else f"; nothing is called {self.where} (close: {', '.join(package.close_names(self.where)) or 'none'})"
+            )
             close = (f"close: {line}" for line in self._close(definitions or package.files))
             raise DoesNotApply("\n    ".join([self.key, f"is nowhere{lost}", *close]))
+        if not definitions:
+            likeness = [_likeness(self.where, place) for place in nearest]
+            nearest = [place for place, alike in zip(nearest, likeness, strict=True) if alike == max(likeness)]
         # Of one text in one definition the first is meant; in two definitions it is two places.
         if len({(place.file.name, place.definition, place.match.text) for place in nearest}) > 1:
             raise DoesNotApply("\n    ".join([self.key, f"is in {len(nearest)} places", *map(str, nearest[:6])]))
@@ -117,11 +128,11 @@ class Mutant:
         for part in searched:
             file = part.file if isinstance(part, Definition) else part
             for line in range(file.line(part.start), file.line(part.end)):
-                text = file.text[file.lines[line - 1] : file.lines[line]]
-                words = Counter(token.text for token in tokens(text))
-                shared = sum((pattern & words).values()) / sum(pattern.values())
-                lines.add((shared - 0.01 * sum(words.values()), f"{file.name}:{line}: {text.strip()}"))
-        return [line for score, line in sorted(lines, reverse=True)[:3] if score > 0.2]
+                words = file.words[line - 1]
+                shared = sum((pattern & words).values()) / pattern.total() - 0.01 * words.total()
+                if shared > 0.2:
+                    lines.add((shared, f"{file.name}:{line}: {file.text[file.lines[line - 1] : file.lines[line]].strip()}"))
+        return [line for _, line in sorted(lines, reverse=True)[:3]]
 
     def _unknown(self, place: Place, package: Tree) -> set[str]:
         """Names that only `new` has and nothing defines: a mutant that fails by those proves nothing."""
@@ -134,13 +145,24 @@ class Mutant:
         return names | {name for name in attributes if not _is_torchs(name)}
 
 
+def _identifiers(fragment: str) -> set[tuple[str, str]]:
+    return {token.identifier for token in tokens(fragment) if token.identifier}
+
+
 def _is_plausible(match: Match) -> bool:
-    return len(match.renamed) <= 2 * match.kept
+    return len(match.renamed) <= 2 * match.unchanged
 
 
 def _is_telling(match: Match) -> bool:
     """Whether a match may be trusted outside of the definition where the mutant expects it."""
-    return match.kept >= 2 and 3 * len(match.renamed) <= match.kept
+    return match.unchanged >= 2 and 3 * len(match.renamed) <= match.unchanged
+
+
+def _likeness(where: str, place: Place) -> float:
+    """From 0 to 1, how much a renamed definition's name looks like the old one; 0 also for what is hardly alike."""
+    name = place.definition.name if place.definition else ""
+    ratio = SequenceMatcher(None, where.split(".")[-1], name.split(".")[-1]).ratio()
+    return ratio if ratio >= 0.6 else 0.0
 
 
 def _is_torchs(name: str) -> bool:

@@ -2,13 +2,17 @@
 
 import ast
 import difflib
+import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from tests.mutation.fragments import Token, tokens
+
+NAME_OF_TEST = re.compile(r"([\w/]+\.py)?(?:(?:^|::)(?:\w+::)?(test\w*)(\[.*\])?)?")
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,14 @@ class File:
         for line in self.text.splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
         return starts
+
+    @cached_property
+    def words(self) -> list[Counter[str]]:
+        """The tokens of each line."""
+        words: list[Counter[str]] = [Counter() for _ in self.lines]
+        for token in self.tokens:
+            words[self.line(token.start) - 1][token.text] += 1
+        return words
 
     @cached_property
     def definitions(self) -> list[Definition]:
@@ -138,15 +150,16 @@ def missing_parts(hint: str, path: str) -> int:
 
 def find_test(name: str, tests: Tree) -> str:
     """A test's name as pytest wants it, for `file.py::test[id]`, `test[id]` or `file.py`, wherever its file is today."""
-    path, _, function = name.rpartition("::") if "::" in name or not name.endswith(".py") else (name, "", "")
-    if function:
-        bare, bracket, parameters = function.partition("[")
-        places = [one.file.name for one in tests.called(bare) if one.function and one.name.split(".")[-1] == bare]
+    path, bare, parameters = NAME_OF_TEST.fullmatch(name).groups("")  # type: ignore[union-attr]
+    if bare:
+        functions = [one for one in tests.definitions if one.function and one.name.split(".")[-1] == bare]
+        places = [f"{one.file.name}::{one.name.replace('.', '::')}" for one in functions]
     else:
-        bare = Path(path).name
-        places = [file.name for file in tests.files if Path(file.name).name == bare]
-    nearest = min((missing_parts(path, place) for place in places), default=0)
-    places = [place for place in places if missing_parts(path, place) == nearest]
-    assert places, f"no test is called {bare}; close: {', '.join(tests.close_names(bare)) or 'none'}"
-    assert len(places) == 1, f"several tests are called {bare}: {', '.join(places)}"
-    return f"{places[0]}::{bare}{bracket}{parameters}" if function else places[0]
+        places = [file.name for file in tests.files if Path(file.name).name == Path(path).name]
+    lacking = [missing_parts(path, place.split("::")[0]) for place in places]
+    places = [place for place, count in zip(places, lacking, strict=True) if count == min(lacking)]
+    if not places:
+        raise LookupError(f"no test is called {bare or path}; close: {', '.join(tests.close_names(bare or path)) or 'none'}")
+    if len(places) > 1:
+        raise LookupError(f"several tests are called {bare or path}: {', '.join(places)}")
+    return places[0] + parameters
