@@ -142,6 +142,12 @@ def test_a_name_that_is_still_in_use_was_not_renamed(tmp_path: Path) -> None:
         Mutant("f", "q + u", "q", "test_x").change(tree(tmp_path, a=text))
 
 
+def test_an_attribute_that_is_still_in_use_was_not_renamed(tmp_path: Path) -> None:
+    package = tree(tmp_path, a="def g(theta):\n    return 1 + theta.b_f[:, None]\n", b="def h(theta):\n    return theta.b_u\n")
+    with pytest.raises(DoesNotApply, match="nowhere"):
+        Mutant("f", "1 + theta.b_u[:, None]", "1", "test_x").change(package)
+
+
 def test_two_names_do_not_become_one(tmp_path: Path) -> None:
     with pytest.raises(DoesNotApply, match="nowhere"):
         Mutant("f", "a + b", "a", "test_x").change(tree(tmp_path, a="def f(x):\n    return x + x\n"))

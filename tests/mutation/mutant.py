@@ -72,7 +72,7 @@ class Mutant:
         places = [place for place in self._places(definitions) if _is_plausible(place.match)]
         note = ""
         if not places:
-            places = [place for place in self._places(package.files) if _is_telling(place.match)]
+            places = [place for place in self._places(package.files) if _is_telling(place.match, package)]
             note = f"not in {self.where}" if definitions else f"nothing is called {self.where}"
         place = self._nearest(places, definitions, package)
         unknown = self._unknown(place, package)
@@ -141,7 +141,7 @@ class Mutant:
         added = [token for token in tokens(dot + self.new.strip()) if token.text not in familiar]
         here = {token.text for token in place.file.tokens if token.kind in ("name", "keyword")}
         names = {token.text for token in added if token.kind == "name"} - here
-        attributes = {token.text for token in added if token.kind == "attribute"} - package.identifiers
+        attributes = {token.text for token in added if token.kind == "attribute"} - {text for _, text in package.identifiers}
         return names | {name for name in attributes if not _is_torchs(name)}
 
 
@@ -153,8 +153,10 @@ def _is_plausible(match: Match) -> bool:
     return len(match.renamed) <= 2 * match.unchanged
 
 
-def _is_telling(match: Match) -> bool:
+def _is_telling(match: Match, package: Tree) -> bool:
     """Whether a match may be trusted outside of the definition where the mutant expects it."""
+    if any(kind != "name" and (kind, old) in package.identifiers for kind, old in match.renamed):
+        return False  # an attribute that is still in use was not renamed
     return match.unchanged >= 2 and 3 * len(match.renamed) <= match.unchanged
 
 

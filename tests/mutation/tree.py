@@ -131,8 +131,8 @@ class Tree:
         return [definition for file in self.files for definition in file.definitions]
 
     @cached_property
-    def identifiers(self) -> set[str]:
-        return {token.text for file in self.files for token in file.tokens if token.identifier}
+    def identifiers(self) -> set[tuple[str, str]]:
+        return {token.identifier for file in self.files for token in file.tokens if token.identifier}
 
     def called(self, name: str) -> list[Definition]:
         """The definitions of that name; if there are none, those that differ by underscores in front."""
