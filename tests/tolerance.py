@@ -15,7 +15,7 @@ def tolerance(dtype: torch.dtype, terms: int, depth: int = 1, size: float = 1.0)
     the number of layers one after another, twice for a gradient, times the steps for training. MARGIN is for the handful of sums in
     a row that a layer consists of, for both sides being rounded, and for the tails of a random walk.
 
-    `terms` is the length of the longest sum. `size` is the size of the terms if that is not 1, times what enlarges an error on its way.
-    This is for float32 and float64. Of shorter numbers and int8 a test says how good the result has to be.
+    `terms` is the length of the longest sum. `size` is that of the result, or of what cancels on the way to it, times whatever enlarges
+    an error. This is for float32 and float64; of shorter numbers and int8 a test says how good the result has to be.
     """
     return MARGIN * torch.finfo(dtype).eps * terms**0.5 * depth * size
