@@ -19,7 +19,7 @@ install_import_hook([f"transalg.formal.{module}" for module in CHECKED], "bearty
 PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20, database=None, phases=PHASES)
 hypothesis.settings.load_profile("repeatable")
-torch.set_num_threads(1)  # the matrices are tiny, and the tests run in two processes
+torch.set_num_threads(int(os.environ.get("TRANSALG_TEST_THREADS", "1")))  # one: the matrices are tiny, and the tests run in two processes
 
 SHARED = Path(__file__).parents[2] / "shared"
 

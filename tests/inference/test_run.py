@@ -10,19 +10,24 @@ import pytest
 import torch
 
 import transalg
-from tests.training.runs import TASKS, config, files
+from tests.tolerance import tolerance
+from tests.training.runs import SIZES, TASKS, config, files
 from transalg.inference import generate, predict
 from transalg.inference.detokenizer import IncrementalDetokenizer
 from transalg.inference.run import Run
 from transalg.tokenization import train as train_tokenizer
 from transalg.training.start import train
 
+SAME = tolerance(torch.float64, terms=SIZES["d_mlp"], depth=2, size=10)  # a row alone and among others
+ROUNDED = tolerance(torch.float32, terms=SIZES["d_e"])  # embeddings are float32
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """In float64, where no two tokens are so close that the rounding of a batch decides between them."""
     folder = files(tmp_path_factory.mktemp("runs"))
     for task in TASKS:
-        train(config(task, folder, steps=40), folder / task)
+        train(config(task, folder, steps=40, dtype="float64"), folder / task)
     return {task: transalg.load(folder / task) for task in TASKS}
 
 
@@ -90,7 +95,9 @@ def test_filling_and_classifying(runs: dict[str, Run]) -> None:
     assert all(one[1] >= other[1] for mask in masks for one, other in pairwise(mask))
     found = runs["classify"].classify(["a cat", "ran"])
     assert [one.label for one in found] == [max(one.P, key=one.P.get) for one in found]
-    assert all(sum(one.P.values()) == pytest.approx(1) for one in found) and runs["classify"].classify("a cat") == found[0]
+    assert all(sum(one.P.values()) == pytest.approx(1) for one in found)
+    alone = runs["classify"].classify("a cat")
+    assert alone.label == found[0].label and list(alone.P.values()) == pytest.approx(list(found[0].P.values()), rel=0, abs=SAME)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -98,19 +105,19 @@ def test_embedding(task: str, runs: dict[str, Run]) -> None:
     texts = ["a cat", "the mat", "ran"]
     matrix = runs[task].embed(texts)
     assert matrix.shape == (3, 10) and matrix.dtype == np.float32
-    np.testing.assert_allclose(runs[task].embed("ran"), matrix[2], atol=1e-6)
+    np.testing.assert_allclose(runs[task].embed("ran"), matrix[2], atol=ROUNDED)
     unit = runs[task].embed(texts, normalize=True)
-    np.testing.assert_allclose(unit, matrix / np.linalg.norm(matrix, axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(unit, matrix / np.linalg.norm(matrix, axis=1, keepdims=True), atol=ROUNDED)
 
 
 def test_scoring_what_was_written(runs: dict[str, Run]) -> None:
     run = runs["lm"]
     (one,) = run.written(["the "], ell_gen=15, seed=2)[0]
     scored = run.score("the " + one.text, eos=one.ended)
-    assert sum(scored.log_p[4:]) == pytest.approx(one.log_p, abs=5e-4)
+    assert sum(scored.log_p[4:]) == pytest.approx(one.log_p, abs=SAME * 29)
     assert scored.tokens[:4] == list("the ") and scored.total == sum(scored.log_p)
     (best,) = runs["seq2seq"].predict("a cat", n_best=1)
-    assert runs["seq2seq"].score(best.text, context="a cat", eos=best.ended).total == pytest.approx(best.log_p, abs=5e-4)
+    assert runs["seq2seq"].score(best.text, context="a cat", eos=best.ended).total == pytest.approx(best.log_p, abs=SAME * 29)
     assert len(runs["mlm"].score("a cat").log_p) == 5
 
 

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.strategies import normal
+from tests.tolerance import tolerance
 from transalg.model import kernels
 
 
@@ -22,10 +23,10 @@ def written_out(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | fl
 
 
 def compare(ours: Tensor, theirs: Tensor, by: list[Tensor]) -> None:
-    assert_close(ours, theirs, rtol=0, atol=1e-12)
+    assert_close(ours, theirs, rtol=0, atol=tolerance(torch.float64, terms=83, size=10))
     weight = normal(99, *ours.shape)
     for one, other in zip(torch.autograd.grad((ours * weight).sum(), by), torch.autograd.grad((theirs * weight).sum(), by), strict=True):
-        assert_close(one, other, rtol=0, atol=1e-11)
+        assert_close(one, other, rtol=0, atol=tolerance(torch.float64, terms=83, depth=2, size=100))
 
 
 @given(ell=st.integers(1, 83), w=st.integers(1, 41), seed=st.integers(0, 99))

@@ -6,6 +6,7 @@ from torch.testing import assert_close
 
 from tests.parity.compare import randomise
 from tests.strategies import normal
+from tests.tolerance import PROMISED
 from transalg.formal import MHAttention, unidirectional
 from transalg.formal.positions import RelativeAttention, RelativeMHAttentionTheta, relative_sinusoids
 
@@ -47,4 +48,4 @@ def test_attention_by_relative_position() -> None:
         peer.r_w_bias.detach(),
         peer.r_r_bias.detach(),
     )
-    assert_close(MHAttention(X, X, W, Mask, Attention=RelativeAttention), theirs.detach(), rtol=0, atol=1e-10)
+    assert_close(MHAttention(X, X, W, Mask, Attention=RelativeAttention), theirs.detach(), rtol=0, atol=PROMISED)

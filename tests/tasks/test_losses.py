@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from tests.parity.compare import assert_same_theta
 from tests.strategies import rng
+from tests.tolerance import PROMISED
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.model.counterpart import formal_counterpart
 from transalg.tasks.losses import C_loss, D_loss, E_loss, ED_loss, mask
@@ -24,7 +25,7 @@ def setting(kind: type, **departures: Any):
 
 
 def compare(model, ours: torch.Tensor, formal, theta) -> None:
-    assert_close(ours.detach(), formal(theta), rtol=0, atol=1e-11)
+    assert_close(ours.detach(), formal(theta), rtol=0, atol=PROMISED)
     ours.backward()
     assert_same_theta(model.theta_gradient(), grad(formal)(theta))
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transalg.hyper import PRESETS, DHyper
-from transalg.model import kernels, norm
+from transalg.model import kernels
 from transalg.model.cache import Cache
 from transalg.verify.batches import draw
 from transalg.verify.cases import Case, cases, shrunk, small, verify
