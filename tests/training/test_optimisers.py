@@ -10,10 +10,11 @@ from torch.testing import assert_close
 from tests.strategies import rng
 from tests.tolerance import tolerance
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.model import MODELS
 from transalg.tasks.losses import D_loss
 from transalg.training.optimisers import KINDS, Muon, hidden_matrices, optimisers, orthogonalised
 from transalg.training.schedules import lr_factor
-from transalg.verify.cases import MODELS, small
+from transalg.verify.cases import small
 
 
 @pytest.mark.parametrize("hyper", [DHyper, EHyper, ClassifierHyper, EDHyper])
