@@ -1,5 +1,6 @@
 """Dropout: in training only, in every kind of attention, and where the formal algorithms have it."""
 
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -63,6 +64,8 @@ def test_decoding_drops_nothing(kind: type) -> None:
 def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one and the same mask for the n-th dropout of either, engine and formal agree."""
     from transalg.formal import systems
+    from transalg.formal.embedding import BERT_embed
+    from transalg.formal.norm import no_norm
     from transalg.formal.theta import EDTheta
 
     masks: list[torch.Tensor] = []
@@ -95,7 +98,7 @@ def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_fir
             for stack in ("enc", "dec")
         }
         theta = systems.PreNormEDTheta.from_named(neutral | named) if type(theta) is EDTheta else theta
-        decoder, final = (systems.pre_norm_decoder, systems.layer_norm) if norm_first else (systems.post_norm_decoder, systems.no_norm)
+        decoder, final = (systems.pre_norm_decoder, systems.layer_norm) if norm_first else (systems.post_norm_decoder, no_norm)
         P = systems.PreNormEDTransformer(row["z"], row["x"], theta, block=block, decoder_block=decoder, final_norm=final, dropout=dropout)
     else:
         wide = {
@@ -109,7 +112,7 @@ def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_fir
             del wide["b_u"]
         theta = classes.from_named({name: part.double() for name, part in (wide | theta.named()).items()})
         P = (systems.BERTClassifier if kind is ClassifierHyper else systems.BERT)(
-            row["x"], theta, embedding_norm=systems.no_norm, block=block, dropout=dropout
+            row["x"], theta, embed=partial(BERT_embed, layer_norm=no_norm), block=block, dropout=dropout
         )
     assert next(calls) == len(masks) > 1
     assert_close(ours, P, rtol=0, atol=1e-12)

@@ -145,7 +145,7 @@ def test_the_result_is_the_untraced_one(number: int) -> None:
     of = example(find(str(number)), "hello", seed=3)
     traced = of.trace(depth=2).result
     of = example(find(str(number)), "hello", seed=3)
-    plain = of.function(*of.args, **of.kwargs)
+    plain = of.function(*of.call.args, **of.call.kwargs)
     same = (
         all(a.equal(b) for a, b in zip(traced.named().values(), plain.named().values(), strict=True))
         if hasattr(plain, "named")
