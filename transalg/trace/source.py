@@ -36,7 +36,7 @@ class Line:
     symbol: str | None = None  # what it sets, as ⟦…⟧ names it
     dims: tuple[str, ...] | None = None  # the shape ⟦…⟧ declares; () is a scalar
     inner: str | None = None  # a softmax that is part of its expression
-    erratum: int | None = None  # the row of docs/errata.md that says why it is not the paper's line to the letter
+    erratum: int | None = None  # the entry of docs/errata.md that says why it is not the paper's line to the letter
 
 
 @dataclass(frozen=True)
