@@ -69,6 +69,7 @@ def test_gpt_is_algorithm_10(data: st.DataObject) -> None:
     theta = data.draw(thetas(DTheta))
     x = data.draw(sequences(theta))
     assert_close(GPT(x, theta), DTransformer(x, theta), **exactly)
+    assert_close(GPT(x, theta, Mask=sparse(1)), DTransformer(x, theta, Mask=sparse(1)), **exactly)
     tanh_MLP = partial(MLP, GELU=tanh_GELU)
     assert_close(GPT(x, theta, MLP=tanh_MLP, layer_norm=RMSnorm), DTransformer(x, theta, GELU=tanh_GELU, layer_norm=RMSnorm), **exactly)
 
@@ -133,11 +134,6 @@ def test_norm_and_sublayer_change_places() -> None:
         torch.nn.functional.layer_norm(X.T, (6,), idle.gamma1, idle.beta1), (6,), idle.gamma2, idle.beta2
     ).T
     assert_close(post_norm(X, idle, Mask), twice, **exactly)
-
-
-def test_scaled_embeddings() -> None:
-    theta = fill(DTheta.init(N_V=11, ell_max=7, L=1, H=2, d_e=4, d_mlp=13), 0)
-    assert_close(scaled(theta).W_e, 2 * theta.W_e) and scaled(theta).W_p.equal(theta.W_p)
 
 
 @pytest.mark.parametrize(
