@@ -197,7 +197,7 @@ D_EQ, E_EQ, C_EQ, ED_EQ = (
 )
 D_LAW, E_LAW, C_LAW, ED_LAW = (EQUALITY + f"test_invariances[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper"))
 BAND = EQUALITY + "test_every_departure_alone[padded-DHyper-band=3,ell_max=37]"
-KERNELS, LOSS, ROWS, SYSTEMS = "model/test_attention.py::", "model/test_loss.py::", "model/test_rows.py::", "formal/test_systems.py::"
+KERNELS, LOSS, ROWS = "model/test_attention.py::", "model/test_loss.py::", "model/test_rows.py::"
 MASKED = KERNELS + "test_a_band_is_dense_attention_under_a_mask"
 BLOCKS, ARCHITECTURES, ATTENTION, CACHE = "model/blocks.py", "model/architectures.py", "model/attention.py", "model/cache.py"
 SHARED = "model/decoding.py"

@@ -14,7 +14,7 @@ import numbers
 import operator
 import reprlib
 from collections.abc import Callable, Iterable, Sized
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from types import UnionType
 from typing import ParamSpec, SupportsIndex, TypeVar, get_args
 
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .mask import Masks
 from .theta import TransformerTheta
-from .tree import DEPTHS, Theta
+from .tree import DEPTHS, Theta, field_names
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -167,8 +167,8 @@ def _all_taken(theta: Theta, kinds: tuple[type[Theta], ...], components: list[ob
     """Whether every part of θ is one of these kinds', or of the θ that a component takes."""
     signatures = (inspect.signature(component) for component in components if callable(component))
     annotations = [one.parameters["theta"].annotation for one in signatures if "theta" in one.parameters]
-    known = [kind for kind in (*kinds, *annotations) if isinstance(kind, type) and is_dataclass(kind)]
-    return {part.name for part in fields(theta)} <= {part.name for kind in known for part in fields(kind)}  # type: ignore[arg-type]
+    known = [kind for kind in (*kinds, *annotations) if isinstance(kind, type) and issubclass(kind, Theta)]
+    return field_names(theta) <= set().union(*map(field_names, known))
 
 
 def _plain_layers(symbol: str, theta: Theta) -> None:
