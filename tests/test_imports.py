@@ -13,6 +13,7 @@ import transalg
 ROOT = Path(transalg.__file__).parent
 # Top to bottom, as the architecture has it; parts that are yet to come stand in their place.
 TREE = [
+    "atomic",
     "formal.notation",
     "formal.tree",
     "formal.theta",

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transalg.atomic import temporary_path
 from transalg.data.sources import Record, Source
 from transalg.tokenization import Tokenizer
 from transalg.tokenization.tokenizer import UNKNOWN
@@ -66,9 +66,9 @@ def store(
         part = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            part = Path(tempfile.mkdtemp(".part", f"{name}.", folder))  # another run may be making the same
+            part = temporary_path(target)  # another run may be making the same
+            part.mkdir()
             _write(source, tokenizer, part, digest, progress)
-            part.chmod(0o777 & ~umask())
             if not target.exists():
                 part.rename(target)
         except OSError as error:

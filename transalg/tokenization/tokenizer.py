@@ -8,6 +8,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers.processors import TemplateProcessing
 
+from transalg.atomic import atomic_write
 from transalg.hyper import HasSpecialTokens, SpecialTokens
 
 MASK, BOS, EOS = "<mask>", "<bos>", "<eos>"
@@ -82,15 +83,9 @@ class Tokenizer(HasSpecialTokens):
         return list(dict.fromkeys(part for part in parts if self.core.token_to_id(part) is None))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tokenizer.json, whole or not at all."""
-        target = Path(path)
-        part = target.with_name(f".{target.name}.part")
-        try:
-            part.write_text(self.core.to_str(pretty=True), encoding="utf-8")
-            part.replace(target)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise ValueError(f"{target}: cannot be written: {error.strerror}") from error
+        """Write tokenizer.json, atomically."""
+        with atomic_write(path) as file:
+            file.write(self.core.to_str(pretty=True))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
