@@ -129,7 +129,7 @@ def _name(trained: "Run", console: Console) -> None:
     ):
         table.add_row(f"   {share:6.1%}", what)
     for one in evaluation.predictions[:2]:
-        text = " ".join(one["text"].split())
+        text = " ".join(str(one["text"]).split())
         console.print(Text.assemble("   › ", (text[:56] + "…", "cyan"), f" {one['prediction']} ({one['probability']:.0%})"))
     console.print(table)
 

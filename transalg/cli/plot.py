@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
@@ -41,7 +41,7 @@ class Plot:
         Console(highlight=False, soft_wrap=True).print(f"Wrote {out}")
 
 
-def read_metrics(run: Path) -> list[dict[str, Any]]:
+def read_metrics(run: Path) -> list[dict[str, float]]:
     """The metrics of a run."""
     path = run / "metrics.jsonl"
     try:
@@ -56,7 +56,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     return metrics
 
 
-def draw(runs: dict[Path, list[dict[str, Any]]], x: str, out: Path) -> None:
+def draw(runs: dict[Path, list[dict[str, float]]], x: str, out: Path) -> None:
     """Write the picture: the loss above, the learning rate below; the training loss pale, the validation loss strong."""
     import matplotlib
 

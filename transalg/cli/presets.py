@@ -124,7 +124,7 @@ def _list(console: Console) -> None:
     console.print("transalg presets NAME shows all departures of one, and what it costs to train and to decode.")
 
 
-def _fields(departures: dict[str, Any]) -> str:
+def _fields(departures: dict[str, object]) -> str:
     return ", ".join(name if value is True else f"{name}={value}" for name, value in departures.items())
 
 

@@ -140,7 +140,7 @@ def _note(text: str) -> None:
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"transalg: {text}")
 
 
-def json_line(value: Any) -> str:
+def json_line(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 

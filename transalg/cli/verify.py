@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.columns import Columns
@@ -14,6 +14,9 @@ from rich.text import Text
 
 from transalg.checks import integer
 from transalg.cli.using import Flag, MaybeText, Texts
+
+if TYPE_CHECKING:
+    from transalg.verify.cases import Verdict
 
 
 @dataclass(frozen=True)
@@ -96,13 +99,13 @@ class Verify:
             sys.exit(1)
 
 
-def _data(verdict: Any) -> dict[str, Any]:
+def _data(verdict: "Verdict") -> dict[str, object]:
     case = verdict.case
     errors = {"P": verdict.of_P, "gradients": verdict.of_gradients} | verdict.laws
     return {"architecture": case.architecture, "variant": case.variant, "holds": verdict.holds, "errors": errors}
 
 
-def _row(widths: list[int], verdict: Any, bound: float) -> Text:
+def _row(widths: list[int], verdict: "Verdict", bound: float) -> Text:
     def shown(error: float) -> Text:
         return Text(f"{error:.0e}", "green" if error <= bound else "bold red")
 

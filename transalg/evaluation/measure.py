@@ -1,14 +1,14 @@
 """The metrics of every task on a validation set."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transalg.data.batches import Plan
-from transalg.data.rows import Rows
+from transalg.data.rows import Batch, Rows
 from transalg.data.shuffle import derive_seed
 from transalg.data.sources import TooLong
 from transalg.evaluation.probabilities import class_log_probabilities, log_probabilities
@@ -34,7 +34,7 @@ class Evaluation:
 
     figures: dict[str, float]
     classes: dict[str, dict[str, float]]
-    predictions: list[dict[str, Any]]
+    predictions: Sequence[Mapping[str, str | float]]
 
 
 def evaluate(
@@ -84,7 +84,7 @@ def held_out(run: Run) -> Rows:
     return _data(run, None, None, Report())[0]
 
 
-def _validation_set(config: Config) -> tuple[Any, ...]:
+def _validation_set(config: Config) -> tuple[object, ...]:
     """The options that determine the validation set of a run."""
     return config.data, config.valid, config.split, config.folds, config.fold
 
@@ -103,7 +103,7 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) 
     return (valid if share else train).rows(), not store.meta.unknown
 
 
-def _batches(rows: Rows) -> Iterator[tuple[int, Any, Any]]:
+def _batches(rows: Rows) -> Iterator[tuple[int, NDArray[np.int64], Batch]]:
     for i, index in enumerate(Plan(1, tokens=KERNEL_CALL_COST, shuffle=False).batches(rows)):
         yield i, index, rows.batch(np.asarray(index))
 
@@ -128,7 +128,7 @@ def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
 def _classes(run: Run, models: Sequence[Transformer], rows: Rows, predictions: bool) -> Evaluation:
     N_C = len(run.labels)
     confusion = np.zeros((N_C, N_C), int)  # [true, predicted]
-    loss, records = 0.0, list[dict[str, Any]]()
+    loss, records = 0.0, list[dict[str, str | float]]()
     for _, _, batch in _batches(rows):
         x, c, lengths = example("classify", batch, run.model.hyper, 0).part(0, 1, models[0].device)[0]
         log_P = class_log_probabilities(models, x, lengths)

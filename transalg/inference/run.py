@@ -220,7 +220,7 @@ class Run:
         return results
 
     def _decoders(self, rows: int, ell_gen: int) -> list[DTransformer]:
-        """The models, with packed weights where that pays. Packing is asked for each time: it notices if weights have changed."""
+        """The models, with packed weights where that pays. `packed` is called each time, for it notices changed weights."""
         self.can("generate")
         return packed(as_models(self.models, DTransformer), rows, integer("ell_gen", ell_gen, 0))
 
