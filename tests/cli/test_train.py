@@ -149,7 +149,7 @@ def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ),
         (["train", "lm", "--out", "run", "--data", "a.txt", "--train.eta", "-1"], "train.eta: expected more than 0, got -1.0"),
         (["train", "--out", "run", "--resume"], "run: there is no run to resume"),
-        (["train", "lm", "--out", "full", "--data", "a.txt"], "full: exists already; --resume goes on with it, --overwrite begins anew"),
+        (["train", "lm", "--out", "full", "--data", "a.txt"], "full: exists already; --resume continues it, --overwrite starts over"),
         (["train", "lm", "--out", "run", "--config", "none.toml"], "none.toml: cannot be read: No such file"),
         (["evaluate", "none"], "none: expected the folder of a run, there is none"),
         (["evaluate", "full"], "full: there is no trained model in this folder"),
@@ -199,7 +199,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert re.search(r"loss \d\.\d{3}  [\d,]+ tokens/s", text), "the bar tells loss and speed"
     assert "Interrupted, and saved" in text and "transalg train --out run --resume" in text
     assert "Traceback" not in text
-    step = checkpoints.facts(tmp_path / "run" / "last.safetensors")["state"]["step"]
+    step = checkpoints.load_metadata(tmp_path / "run" / "last.safetensors").state["step"]
     done = subprocess.run(
         [sys.executable, "-m", "transalg", "train", "--out", "run", "--resume", "--train.steps", str(step + 2)],
         capture_output=True, text=True, cwd=tmp_path,

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from transalg.tasks import find
+
 
 @dataclass(frozen=True)
 class Evaluate:
@@ -22,7 +24,7 @@ class Evaluate:
     predictions: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write every prediction of a classifier or a seq2seq model to this file, as JSON lines."""
     too_long: Annotated[Literal["error", "skip", "cut"] | None, tyro.conf.arg(metavar="{error,skip,cut}", help_behavior_hint="")] = None
-    """What to do with pairs and labelled texts longer than the model takes; as in training unless given."""
+    """What to do with pairs and labelled texts longer than the model takes. (default: cut; the run's own validation data: as in training)"""
     device: str = "cpu"
     """Where to compute: cpu, cuda."""
     quantize: Annotated[Literal["int8"] | None, tyro.conf.arg(metavar="{int8}", help_behavior_hint="")] = None
@@ -40,7 +42,7 @@ class Evaluate:
 
         console = Console(highlight=False)
         run = transalg.load(*self.runs, device=self.device, quantize=self.quantize)
-        if self.predictions and run.task not in ("classify", "seq2seq"):
+        if self.predictions and find(run.task).records == "documents":
             raise ValueError(f"--predictions: a model for {run.task} predicts every token; there is no list of them")
         with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
             measured = evaluate(run, self.data, too_long=self.too_long, predictions=self.predictions is not None, report=watch)

@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from transalg.cli.using import Reading, Texts, as_line
+from transalg.tasks import find
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,7 @@ class Score(Reading):
     def run(self) -> None:
         run = self.load("score")
         given = self.given(run)
-        if run.task == "seq2seq" and len(self.context) != len(given):
+        if find(run.task).has_context and len(self.context) != len(given):
             raise ValueError(f"--context: expected what each of the {len(given)} texts comes from, got {len(self.context)}")
         parts = self.parts("Scoring", given, 64)
         found = [one for part in parts for one in run.scores(given[part], contexts=self.context[part] or None, eos=self.eos)]

@@ -13,6 +13,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from transalg.inference.run import Run
+    from transalg.tasks import Ability
 
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
 MaybeText = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
@@ -38,7 +39,7 @@ class Using:
     device: str = "cpu"
     """Where to compute: cpu, cuda."""
 
-    def load(self, what: str) -> "Run":
+    def load(self, what: "Ability") -> "Run":
         """The model, if it can do this."""
         if not self.runs:
             raise ValueError(f"{what}: expected the folder of a run; transalg {what} RUN")

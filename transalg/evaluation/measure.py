@@ -1,23 +1,22 @@
 """The figures of every task."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Any
 
 import numpy as np
 
-from transalg.data.batches import Plan
 from transalg.data.rows import Rows
-from transalg.data.shuffle import derive_seed
 from transalg.data.sources import TooLong
-from transalg.evaluation.probabilities import class_log_probabilities, log_probabilities
+from transalg.data.store import Store
 from transalg.inference.beams import predict
 from transalg.inference.run import Run
-from transalg.model.layout import KERNEL_CALL_COST
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
-from transalg.tasks.examples import example
+from transalg.tasks import find
+from transalg.tasks.evaluation import evaluation_examples
+from transalg.tasks.predictions import class_log_probabilities
 from transalg.tokenization import Tokenizer
 from transalg.training.prepare import rows, tokens
 from transalg.training.report import Report
@@ -50,28 +49,26 @@ def evaluate(
     held, everything = _data(run, data, too_long, report)
     if run.ell_max < run.model.hyper.ell_max:
         raise ValueError(f"ell_max: expected at least {run.model.hyper.ell_max} in all runs, as in {run.folder}")
-    models = list(run.models)
-    if run.task == "classify":
+    models, task = list(run.models), find(run.task)
+    if task.has_labels:
         return _classes(run, models, held, predictions)
-    device = models[0].device
     total, right, count = 0.0, 0, 0
     with report.work("Evaluating", len(held)) as progress:
-        for i, index, batch in _batches(held):
-            seed = derive_seed(2**31, 0, i)
-            arguments, _ = example(run.task, batch, run.model.hyper, seed).part(0, 1, device)
-            log_P, best = log_probabilities(models, run.task, arguments)
-            total, right, count = total - float(log_P.sum()), right + int(best.sum()), count + len(log_P)
-            progress(len(index))
+        for batch, example in evaluation_examples(task, held, run.model.hyper):
+            inputs, _ = example.part(0, 1, models[0].device)
+            log_p, most_probable = task.log_probabilities(models, inputs)
+            total, right, count = total - float(log_p.sum()), right + int(most_probable.sum()), count + len(log_p)
+            progress(len(batch))
     if not count:
         raise ValueError(f"{data or run.folder}: there is nothing to predict")
     loss = total / count
     figures = {"loss": loss, "perplexity": exp(min(loss, 700.0))}
-    if run.task == "lm":
-        text_bytes = _bytes(held, run.tokenizer) if everything else 0
+    if "generate" in task.abilities:  # it predicts every token of the text once
+        text_bytes = _bytes(run, held) if everything else 0
         figures |= {"bits per byte": total / log(2) / text_bytes} if text_bytes else {}
     figures["accuracy"] = right / count
     figures["predicted tokens"] = count
-    if run.task == "seq2seq":
+    if "predict" in task.abilities:
         return _pairs(run, models, held, figures, predictions, report)
     return Measured(figures, {}, [])
 
@@ -87,46 +84,64 @@ def _held(config: Config) -> tuple[Any, ...]:
 
 
 def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, bool]:
-    """The rows to look at, and whether every character of the text is among their tokens."""
-    config = run.config if too_long is None else replace(run.config, too_long=too_long)
+    """The rows to look at, and whether every character of the text is among their tokens.
+
+    Of other data, what is too long is cut, with a note, unless too_long says otherwise; a run's own validation data is what it was in training.
+    """
+    config = replace(run.config, too_long=too_long or ("cut" if data else run.config.too_long))
     share = None if data or config.valid else config.share()
     if not data and not config.valid and share is None:
         raise ValueError(f"{run.folder}: this run held nothing back for validation; give --data")
     source = config.source(data or config.valid or config.data)
     store = tokens(source, run.tokenizer, run.folder, report, run.labels)
-    if share and store.meta.digest != run_folder.facts(run.folder).get("data"):
+    if share and store.meta.digest != run_folder.best_metadata(run.folder).data:
         raise ValueError(f"{config.data}: is not what it was when {run.folder} was trained; give --data")
     train, valid = rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
-    return (valid if share else train).rows(), not store.meta.unknown
+    if config.too_long == "cut" and (longer := _too_long(run, store)):
+        report.note(f"{source.name}: {longer:,} of {len(store):,} records are longer than ℓ_max = {run.model.hyper.ell_max:,} and are cut")
+    documents = valid if share else train
+    assert documents is not None
+    return documents.rows(), not store.meta.unknown
 
 
-def _batches(held: Rows) -> Iterator[tuple[int, Any, Any]]:
-    for i, index in enumerate(Plan(1, tokens=KERNEL_CALL_COST, shuffle=False).batches(held)):
-        yield i, index, held.batch(np.asarray(index))
+def _too_long(run: Run, store: Store) -> int:
+    """How many records are longer than the model takes. A document may have any length."""
+    task = find(run.task)
+    if task.records == "documents":
+        return 0
+    limits = task.limits(run.model.hyper.ell_max)
+    return int(np.any([np.diff(bounds) > limits[stream] for stream, bounds in store.bounds.items()], axis=0).sum())
 
 
-def _bytes(held: Rows, tokenizer: Tokenizer) -> int:
+def _bytes(run: Run, held: Rows) -> int:
     """Of the text that is predicted, in UTF-8; 0 for a vocabulary of words, which does not give text back as it was."""
+    tokenizer = run.tokenizer
     if tokenizer.kind == "word":
         return 0
-    ordinary = [str(tokenizer.core.id_to_token(one)) for one in range(tokenizer.mask_token)]
-    # a character of a byte-level token stands for a byte
-    each = np.array([*(len(token) if tokenizer.kind == "bpe" else len(token.encode()) for token in ordinary), 0, 0, 0])
+    sizes = np.array([_token_bytes(tokenizer, token) for token in range(tokenizer.N_V)])
     total = 0
-    for _, _, batch in _batches(held):
+    for batch, _ in evaluation_examples(find(run.task), held, run.model.hyper):
         ids, lengths = batch.streams["x"]
-        there = np.arange(ids.shape[1]) < lengths[:, None]
-        there[:, 0] = False
-        total += int(each[ids][there].sum())
+        predicted = np.arange(ids.shape[1]) < lengths[:, None]
+        predicted[:, 0] = False
+        total += int(sizes[ids][predicted].sum())
     return total
+
+
+def _token_bytes(tokenizer: Tokenizer, token: int) -> int:
+    """A special token stands for no text; a character of a byte-level token stands for a byte."""
+    if token in tokenizer.special_tokens:
+        return 0
+    text = str(tokenizer.core.id_to_token(token))
+    return len(text) if tokenizer.kind == "bpe" else len(text.encode())
 
 
 def _classes(run: Run, models: list[Any], held: Rows, keep: bool) -> Measured:
     N_C = len(run.labels)
     table = np.zeros((N_C, N_C), int)  # [true, found]
     loss, kept = 0.0, []
-    for _, _, batch in _batches(held):
-        x, c, lengths = example("classify", batch, run.model.hyper, 0).part(0, 1, models[0].device)[0]
+    for _, example in evaluation_examples(find(run.task), held, run.model.hyper):
+        (x, c, lengths), _ = example.part(0, 1, models[0].device)
         log_P = class_log_probabilities(models, x, lengths)
         loss -= float(log_P.gather(1, c[:, None]).sum())
         guess = log_P.argmax(dim=1).cpu().numpy()
@@ -156,8 +171,8 @@ def _pairs(run: Run, models: list[Any], held: Rows, figures: dict[str, float], k
     sources, references, guesses = list[str](), list[str](), list[str]()
     exact = wrong = length = 0
     with report.work("Predicting", len(held)) as progress:
-        for _, index, batch in _batches(held):
-            (z, x, z_lengths, x_lengths), _ = example("seq2seq", batch, run.model.hyper, 0).part(0, 1, models[0].device)
+        for batch, example in evaluation_examples(find(run.task), held, run.model.hyper):
+            (z, x, z_lengths, x_lengths), _ = example.part(0, 1, models[0].device)
             found = predict(models, [row[:end].tolist() for row, end in zip(z, z_lengths, strict=True)], ell_gen=2 * max(x_lengths) + 8)
             truth = [row[1 : end - 1].tolist() for row, end in zip(x, x_lengths, strict=True)]
             exact += sum(ours == theirs for ours, theirs in zip(found, truth, strict=True))
@@ -166,7 +181,7 @@ def _pairs(run: Run, models: list[Any], held: Rows, figures: dict[str, float], k
             sources += [run.tokenizer.decode(row[:end].tolist()) for row, end in zip(z, z_lengths, strict=True)]
             references += [run.tokenizer.decode(row) for row in truth]
             guesses += [run.tokenizer.decode(row) for row in found]
-            progress(len(index))
+            progress(len(batch))
     figures |= {"exact match": exact / len(guesses), "token error rate": wrong / max(1, length)}
     figures |= {"BLEU": float(sacrebleu.corpus_bleu(guesses, [references]).score), "pairs": len(guesses)}
     kept = (

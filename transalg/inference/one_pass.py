@@ -7,11 +7,17 @@ import torch
 from torch import Tensor
 
 from transalg.formal.domains import refuse
-from transalg.hyper.cost import LOGITS
 from transalg.inference.decoding import by_length, padded
-from transalg.inference.ensemble import averaged
 from transalg.model import DTransformer
 from transalg.model.architectures import Encoder
+from transalg.tasks.predictions import (
+    class_log_probabilities,
+    features_at,
+    log_probabilities,
+    next_tokens,
+    next_tokens_of_pairs,
+    vocabulary_log_probabilities,
+)
 
 Rows = Sequence[Sequence[int]]
 ROWS = 32  # in one pass
@@ -26,26 +32,12 @@ def fill(models: Sequence[Any], rows: Rows, k: int) -> list[list[list[tuple[int,
     mask, results = models[0].hyper.mask_token, [list[list[tuple[int, float]]]() for _ in rows]
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], models[0].device)
-        places = [(i, t) for i, row in enumerate(index) for t, token in enumerate(rows[row]) if token == mask]
-        if not places:
-            continue
-        which, where = (list(each) for each in zip(*places, strict=True))
-        P = averaged([_log_P(model, _at(model.encode(ids, lengths), which, where)) for model in models]).exp()
+        features = [features_at(model, ids, ids == mask, lengths) for model in models]
+        P = vocabulary_log_probabilities(models, [X for X, _ in features]).exp()
         best = P.topk(min(k, P.shape[1]), dim=1)
-        for (i, _), tokens, shares in zip(places, best.indices.tolist(), best.values.tolist(), strict=True):
-            results[index[i]].append(list(zip(tokens, shares, strict=True)))
+        for place, tokens, shares in zip(features[0][1].tolist(), best.indices.tolist(), best.values.tolist(), strict=True):
+            results[index[place // ids.shape[1]]].append(list(zip(tokens, shares, strict=True)))
     return results
-
-
-def _at(encoded: tuple[Tensor, Any], which: list[int], where: list[int]) -> Tensor:
-    """The rows of X for these tokens of the batch."""
-    X, rows = encoded
-    found: Tensor = rows.unpack(X)[which, where]
-    return found
-
-
-def _log_P(model: Any, X: Tensor) -> Tensor:
-    return torch.log_softmax(model.logits(model.head(X)).double(), dim=1)
 
 
 @torch.inference_mode()
@@ -54,7 +46,7 @@ def classify(models: Sequence[Any], rows: Rows) -> Tensor:
     P = torch.zeros(len(rows), models[0].hyper.N_C, dtype=torch.float64)
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], models[0].device)
-        P[index] = averaged([torch.log_softmax(model(ids, lengths).double(), dim=1) for model in models]).exp().cpu()
+        P[index] = class_log_probabilities(models, ids, lengths).exp().cpu()
     return P
 
 
@@ -63,16 +55,16 @@ def embed(model: Any, rows: Rows, pooling: Pooling = "mean") -> Tensor:
     """A vector for every row: the mean over its tokens of what the last layer (of the encoder, if there is one) gives, or its first token's."""
     if pooling not in ("mean", "first"):
         raise refuse("pooling", "mean or first", pooling)
-    found = torch.zeros(len(rows), model.hyper.d_e)
+    vectors = torch.zeros(len(rows), model.hyper.d_e)
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], model.device)
         X, where = model.features(ids, lengths) if isinstance(model, DTransformer) else model.encode(ids, lengths)
         if pooling == "first":
-            found[index] = X[where.firsts].float().cpu()
+            vectors[index] = X[where.firsts].float().cpu()
             continue
         count = torch.tensor(lengths or [ids.shape[1]] * len(ids), device=X.device)
-        found[index] = (where.unpack(X).sum(dim=1) / count[:, None]).float().cpu()
-    return found
+        vectors[index] = (where.unpack(X).sum(dim=1) / count[:, None]).float().cpu()
+    return vectors
 
 
 @torch.inference_mode()
@@ -85,53 +77,43 @@ def score(models: Sequence[Any], rows: Rows, z: Rows | None = None) -> list[list
         return [_pseudo(models, row) for row in rows]
     ell_max = min(model.hyper.ell_max for model in models)
     results = [[0.0] * (len(row) - 1) for row in rows]
-    pieces = [piece for i, row in enumerate(rows) for piece in _pieces(i, len(row), ell_max)]
+    pieces = [piece for i, row in enumerate(rows) if len(row) > 1 for piece in _pieces(i, len(row), ell_max)]
     if z is not None and len(pieces) > len(rows):
         raise refuse("x", f"at most ℓ_max = {ell_max} tokens", max(map(len, rows)))
     for index in by_length([rows[row][first:end] for row, first, end, _ in pieces], ROWS):
         cut = [pieces[i] for i in index]
-        ids, lengths = padded([rows[row][first : end - 1] for row, first, end, _ in cut], models[0].device)
-        given: tuple[Any, ...] = (ids, lengths)
-        if z is not None:
+        ids, lengths = padded([rows[row][first:end] for row, first, end, _ in cut], models[0].device)
+        if z is None:
+            predictions = [next_tokens(model, ids, lengths) for model in models]
+        else:
             of_z, z_lengths = padded([z[row] for row, *_ in cut], models[0].device)
-            given = (of_z, ids, z_lengths, lengths)
-        targets, _ = padded([rows[row][first + 1 : end] for row, first, end, _ in cut], models[0].device)
-        found = [model.features(*given) for model in models]
-        where = found[0][1]
-        log_p = where.unpack(_of_targets(models, [X for X, _ in found], where.pack(targets))[:, None])[:, :, 0].tolist()
+            predictions = [next_tokens_of_pairs(model, of_z, ids, z_lengths, lengths) for model in models]
+        log_p = predictions[0].layout.unpack(log_probabilities(models, predictions)[0][:, None])[:, :, 0].tolist()
         for (row, first, end, new), values in zip(cut, log_p, strict=True):
             results[row][end - 1 - new : end - 1] = values[end - 1 - first - new : end - 1 - first]
     return results
 
 
-def _of_targets(models: Sequence[Any], Xs: list[Tensor], targets: Tensor) -> Tensor:
-    size = max(1, LOGITS // models[0].hyper.N_V)
-    parts = []
-    for i in range(0, len(targets), size):
-        logits = [model.logits(X[i : i + size]).double() for model, X in zip(models, Xs, strict=True)]
-        parts.append(averaged([torch.log_softmax(each, dim=1) for each in logits]).gather(1, targets[i : i + size, None])[:, 0])
-    return torch.cat(parts)
-
-
 def _pieces(row: int, length: int, ell_max: int) -> list[tuple[int, int, int, int]]:
-    """(row, from, to, how many of its last tokens are new) of what one pass can take: ℓ_max tokens, and the one behind them."""
+    """(row, from, to, how many of its last tokens are new) of what one pass can take: ℓ_max tokens, and the one after them."""
     end = min(length, ell_max + 1)
-    found = [(row, 0, end, end - 1)]
+    pieces = [(row, 0, end, end - 1)]
     while end < length:
         new = min(max(1, ell_max // 2), length - end)
         end += new
-        found.append((row, end - ell_max - 1, end, new))
-    return found
+        pieces.append((row, end - ell_max - 1, end, new))
+    return pieces
 
 
 def _pseudo(models: Sequence[Any], row: Sequence[int]) -> list[float]:
     """log P̂ of each token between bos and eos where it alone is masked."""
     hyper = models[0].hyper
     masked = [[*row[:t], hyper.mask_token, *row[t + 1 :]] for t in range(1, len(row) - 1)]
-    found: list[float] = []
+    log_p: list[float] = []
     for i in range(0, len(masked), ROWS):
         ids, _ = padded(masked[i : i + ROWS], models[0].device)
-        count, places = len(ids), list(range(i + 1, i + 1 + len(ids)))
-        log_P = averaged([_log_P(model, _at(model.encode(ids), list(range(count)), places)) for model in models])
-        found += log_P[range(count), [row[t] for t in places]].tolist()
-    return found
+        places = torch.arange(i + 1, i + 1 + len(ids), device=ids.device)
+        chosen = torch.zeros_like(ids, dtype=torch.bool).scatter(1, places[:, None], True)
+        log_P = vocabulary_log_probabilities(models, [features_at(model, ids, chosen)[0] for model in models])
+        log_p += log_P[range(len(ids)), [row[t] for t in places.tolist()]].tolist()
+    return log_p
