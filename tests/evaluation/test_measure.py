@@ -12,11 +12,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training.runs import TASKS, config, files
+from tests.training.runs import TASKS, config, files, options
 from transalg.evaluation.baselines import most_frequent, naive_bayes
 from transalg.evaluation.measure import edits, evaluate, held_out
 from transalg.inference.run import Run
 from transalg.model.bridge import formal_counterpart
+from transalg.runs.config import Config
+from transalg.training.report import Report
 from transalg.training.start import train
 from transalg.verify.trained import verify
 
@@ -126,6 +128,36 @@ def test_what_cannot_be_evaluated(trained: dict[str, Run], tmp_path: Path) -> No
     assert "bits per byte" not in evaluate(trained["lm"], str(tmp_path / "c.txt")).figures
     with pytest.raises(ValueError, match=r"has trained on what .* held back; give --data"):
         evaluate(replace(run, folders=run.folders * 2, models=run.models * 2, configs=(run.config, replace(run.config, split=0.5))))
+
+
+class Notes(Report):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_a_longer_text_than_in_training_is_taken_or_cut_with_a_note(tmp_path: Path) -> None:
+    """ℓ_max from the data leaves room; what is longer still is cut, and said so."""
+    files(tmp_path)
+    for task, longer in (("classify", "cat\ta dog and a cat ran\n"), ("seq2seq", "a dog and a cat ran\tnar tac a dna god a\n")):
+        chosen = options(task, tmp_path, steps=1)
+        del chosen["model"]["ell_max"]
+        train(Config.from_dict(chosen), tmp_path / task)
+        run = Run.load(tmp_path / task)
+        longest = max(len(line.split("\t")[1]) for line in Path(chosen["data"]).read_text().splitlines())
+        assert longest < 19 and run.ell_max == 32
+        (tmp_path / "longer.txt").write_text(longer)
+        notes = Notes()
+        assert evaluate(run, str(tmp_path / "longer.txt"), report=notes).figures["loss"] > 0 and notes.notes == []
+        (tmp_path / "long.txt").write_text(longer + longer.replace("a dog", "a dog and a cat and a mat and a dog"))
+        figures = evaluate(run, str(tmp_path / "long.txt"), report=notes).figures
+        assert figures["texts" if task == "classify" else "pairs"] == 2
+        assert notes.notes == [f"{tmp_path / 'long.txt'}: 1 of 2 records are longer than ℓ_max = 32 and are cut"]
+        assert evaluate(run, str(tmp_path / "long.txt"), too_long="skip").figures["loss"] > 0
+        with pytest.raises(ValueError, match=r"long\.txt:2: \d+ tokens, and the model takes 3"):
+            evaluate(run, str(tmp_path / "long.txt"), too_long="error")
 
 
 @given(st.lists(st.integers(0, 3), max_size=7), st.lists(st.integers(0, 3), max_size=7))

@@ -112,8 +112,10 @@ def test_parts_of_a_batch_add_up(tmp_path: Path) -> None:
     for parts in (1, 3, 5):
         train(config("seq2seq", tmp_path, dtype="float64", batch_size=4, accumulate=parts), tmp_path / str(parts))
     tensors = [checkpoints.load(tmp_path / str(parts) / "last.safetensors")[0] for parts in (1, 3, 5)]
+    # The bias of the keys has the gradient 0, for softmax does not see it. AdamW divides what rounding leaves of it, about 1e-16, by ε = 1e-8,
+    # so that it moves by up to 6 steps · η · 1e-8 ≈ 3e-10.
     for other in tensors[1:]:
-        torch.testing.assert_close(other, tensors[0], rtol=0, atol=1e-11)
+        torch.testing.assert_close(other, tensors[0], rtol=0, atol=3e-10)
 
 
 def test_options_of_a_resumed_run(tmp_path: Path) -> None:

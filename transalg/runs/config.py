@@ -52,11 +52,11 @@ class Train:
     batch_tokens: int | None = option(None, "tokens in a batch, instead of rows")
     accumulate: int = option(1, "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else")
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
-    eta: float | None = option(
-        None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})"
-    )
+    eta: float | None = option(None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})")
     schedule: str = option(
-        "linear", "of the learning rate after the warm-up; " + "; ".join(f"{name}: {row.help}" for name, row in SCHEDULES.items()), SCHEDULES
+        "linear",
+        "of the learning rate after the warm-up; " + "; ".join(f"{name}: {row.help}" for name, row in SCHEDULES.items()),
+        SCHEDULES,
     )
     warmup: int | None = option(None, "steps of linear warm-up (default: a twentieth of all, at most 100)")
     final: float = option(0.0, "fraction of η at the last step")
