@@ -57,7 +57,7 @@ def test_a_new_task_is_a_class_and_a_line(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ValueError, match="a model for reverse cannot generate; it can score"):
         run.generate("a")
     forwards = train(Config.from_dict(chosen | {"task": "lm", "train": chosen["train"] | {"steps": 4}}), tmp_path / "lm")
-    assert forwards.state.losses != outcome.state.losses or forwards.figures != outcome.figures, "the toy learns something else"
+    assert forwards.figures != outcome.figures, "the toy learns something else"
 
 
 def test_no_module_compares_the_names_of_tasks() -> None:

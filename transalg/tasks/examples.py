@@ -50,6 +50,6 @@ def augmented(batch: Batch, stream: str | None, hyper: Hyper, noise: float, drop
     drawn = rng.random(ids.shape)
     other = special.ordinary(rng.integers(0, max(1, hyper.N_V - len(special.ids)), ids.shape))
     ids = np.where(ordinary & (drawn < noise), other, ids)
-    kept = inside & ((rng.random(ids.shape) >= drop) | ~ordinary)
-    order = np.argsort(~kept, axis=1, kind="stable")  # what stays moves to the front
-    return Batch(batch.streams | {stream: (np.take_along_axis(ids, order, axis=1), kept.sum(axis=1))}, batch.classes)
+    stays = inside & ((rng.random(ids.shape) >= drop) | ~ordinary)
+    order = np.argsort(~stays, axis=1, kind="stable")  # what stays moves to the front
+    return Batch(batch.streams | {stream: (np.take_along_axis(ids, order, axis=1), stays.sum(axis=1))}, batch.classes)
