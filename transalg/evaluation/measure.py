@@ -97,7 +97,7 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) 
     if share and store.meta.digest != run_folder.facts(run.folder).get("data"):
         raise ValueError(f"{config.data}: is not what it was when {run.folder} was trained; give --data")
     train, valid = rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
-    return (valid if share else train).rows(), not store.meta.unknown
+    return (train if valid is None else valid).rows(), not store.meta.unknown
 
 
 def _batches(held: Rows) -> Iterator[tuple[int, Any, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
-from transalg.data.sources import Cut, Source, TooLong
+from transalg.data.sources import DocumentUnit, Source, TooLong
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper, find
 
 Task = Literal["lm", "mlm", "seq2seq", "classify"]
@@ -112,11 +112,11 @@ class Config:
     init: str | None = option(None, "a run to take weights, sizes and tokenizer from, for fine-tuning")
     tokenizer: str = option("", "char, word, bpe, or a tokenizer.json; word for classify, otherwise char, or bpe if vocab_size is given")
     vocab_size: int | None = option(None, "tokens in the vocabulary, mask, bos and eos included; for bpe 8192")
-    text_column: str = option("text", "name of the column or key with the text")
+    text_column: str = option("text", "name of the column or key with the text; in tables also its number, from 1")
     label_column: str = option("label", "with the class, for classify")
     source_column: str = option("source", "with the text to read, for seq2seq")
     target_column: str = option("target", "with the text to write, for seq2seq")
-    documents: Cut = option("file", "what a document is in text files: file, paragraph, or line")
+    documents: DocumentUnit = option("file", "what a document is in text files: file, paragraph, or line")
     pack: bool = option(False, "let rows go on from one document into the next, so that all are full")
     too_long: TooLong = option("error", "what to do with pairs and labelled texts longer than ell_max: error, skip, cut")
     model: dict[str, Any] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from transalg.data.batches import Plan
-from transalg.data.rows import Documents, Rows, chunks, whole
+from transalg.data.rows import Rows, RowSource, chunks, whole_records
 from transalg.data.sources import Source
 from transalg.data.store import Store, store
 from transalg.hyper import Hyper, from_dict
@@ -34,7 +34,7 @@ class Prepared:
     labels: tuple[str, ...]
     digest: str  # of the data
     plan: Plan
-    train: Documents
+    train: RowSource
     valid: Rows | None
 
 
@@ -88,11 +88,13 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
                 if i % every == 0:
                     yield from record.texts
 
-        return train(kind, texts(), config.vocab_size, least=2)  # a word seen once is <unk>, so that <unk> is learned
+        return train(kind, texts(), config.vocab_size, min_count=2)  # a word seen once is <unk>, so that <unk> is learned
 
 
 def tokens(source: Source, tokenizer: Tokenizer, out: Path, report: Report, labels: tuple[str, ...] = ()) -> Store:
     """The data's token files, beside the run."""
+    for note in source.notes():
+        report.note(note)
     with report.work(f"Tokenising {source.name}", source.size(), least=LONG) as progress:
         found = store(source, tokenizer, out.absolute().parent / CACHE, labels=labels, progress=progress)
     if found.meta.unknown:
@@ -101,14 +103,16 @@ def tokens(source: Source, tokenizer: Tokenizer, out: Path, report: Report, labe
     return found
 
 
-def rows(config: Config, data: Store, source: Source, hyper: Hyper, share: tuple[float, float] | None) -> tuple[Any, Any]:
+def rows(
+    config: Config, data: Store, source: Source, hyper: Hyper, share: tuple[float, float] | None
+) -> tuple[RowSource, RowSource | None]:
     """The data as rows that the model can take, for training and for validation."""
     seed, ell = SPLIT, hyper.ell_max  # whatever the seed of a run, what it holds back is the same
     if config.task in ("lm", "mlm"):
         predicts_next = config.task == "lm"  # a row of ℓ + 1 tokens has ℓ to predict
-        return chunks(data, ell + predicts_next, int(predicts_next), pack=config.pack, share=share, seed=seed)
+        return chunks(data, ell + predicts_next, int(predicts_next), pack=config.pack, validation_range=share, seed=seed)
     limits = {"z": ell, "x": ell + 1} if config.task == "seq2seq" else {"x": ell}
-    return whole(data, limits, source.where, too_long=config.too_long, share=share, seed=seed)
+    return whole_records(data, limits, source.where, too_long=config.too_long, validation_range=share, seed=seed)
 
 
 def _longest(data: Store) -> int:
