@@ -1,4 +1,4 @@
-"""Files to records: documents, pairs of texts, labelled texts, one at a time and with their place for messages."""
+"""Files to records: documents, pairs of texts, labelled texts, one at a time and with file and line for messages."""
 
 import hashlib
 import json
@@ -214,13 +214,13 @@ def _paragraphs(path: Path, progress: Progress) -> Iterator[Record]:
 
 
 def _pieces(blocks: Iterator[str], where: str) -> Iterator[Record]:
-    """One document in pieces that can be tokenised apart: no token of any tokenizer here spans a place where white space begins."""
+    """One document in pieces that can be tokenised apart: no token of a vocabulary made here spans a position where white space begins."""
     begins, rest = True, ""
     for block in blocks:
         rest += block
         at = last_gap(rest) if len(rest) >= files.BLOCK // 2 else 0
         if not at and len(rest) > LONGEST:
-            at = len(rest)  # somewhere they have to be cut
+            at = len(rest)  # no gap: cut in the middle
         if at:
             yield Record((rest[:at],), where=where, begins=begins, ends=False)
             begins, rest = False, rest[at:]
@@ -228,7 +228,7 @@ def _pieces(blocks: Iterator[str], where: str) -> Iterator[Record]:
 
 
 def last_gap(text: str) -> int:
-    """The last place, beside the very end, where white space follows what is none; 0 if there is none."""
+    """The last position, but for the very end, where white space follows a word; 0 if there is none."""
     for first in (max(0, len(text) - 4096), 0):
         gaps = [gap.start() for gap in GAP.finditer(text, first)]
         if gaps:

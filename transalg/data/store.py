@@ -63,20 +63,18 @@ def store(source: Source, tokenizer: Tokenizer, folder: Path, *, labels: tuple[s
     name = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=12).hexdigest()
     target = folder / name
     if not (target / "meta.json").exists():
-        part = None
+        temporary = temporary_path(target)  # another run may be making the same
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            part = temporary_path(target)  # another run may be making the same
-            part.mkdir()
-            _write(source, tokenizer, part, digest, progress)
+            temporary.mkdir()
+            _write(source, tokenizer, temporary, digest, progress)
             if not target.exists():
-                part.rename(target)
+                temporary.rename(target)
         except OSError as error:
             if not (target / "meta.json").exists():
-                raise ValueError(f"{part or folder}: cannot be written: {error.strerror}") from error
+                raise ValueError(f"{target}: cannot be written: {error.strerror}") from error
         finally:
-            if part is not None:
-                shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
     return _in_order(replace(load(target), eos=tokenizer.eos_token), labels, source)
 
 
@@ -191,7 +189,7 @@ def _encoded(source: Source, tokenizer: Tokenizer, dtype: str, progress: Progres
 
 
 def _table(tokenizer: Tokenizer) -> NDArray[np.int32] | None:
-    """Where tokens are characters, the token ID of every character there is, −1 for those that have none; the library takes fifty times as long."""
+    """Where tokens are characters, the token ID of every Unicode character, −1 for those that have none; the library takes fifty times as long."""
     if tokenizer.kind != "char":
         return None
     table = np.full(sys.maxunicode + 1, -1, np.int32)
