@@ -44,6 +44,8 @@ TREE = [
     "tokenization.vocabulary",
     "tokenization",
     "data.builtin",
+    "data.files",
+    "data.tables",
     "data.sources",
     "data.shuffle",
     "data.store",

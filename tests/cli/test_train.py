@@ -139,7 +139,7 @@ def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (["train", "lm", "--out", "run", "--data", "empty.txt"], "empty.txt: expected documents, got nothing but white space"),
         (["train", "seq2seq", "--out", "run", "--data", "a.txt"], "a.txt:1: expected source, a tab, target, got no tab"),
         (["train", "classify", "--out", "run", "--data", "one.txt"], "at least 2 classes, got 2 that are all 'x'"),
-        (["train", "classify", "--out", "run", "--data", "t.csv"], "t.csv:2: expected a column 'label', got text, lab"),
+        (["train", "classify", "--out", "run", "--data", "t.csv"], "t.csv:1: expected a column 'label', got text, lab"),
         (["train", "seq2seq", "--out", "run", "--data", "p.txt", "--model.ell-max", "5"], "p.txt:2: 12 tokens, and the model takes 5"),
         (["train", "lm", "--out", "run", "--data", "a.txt", "--model.H", "3"], "H: expected a divisor of d_e = 128"),
         (["train", "lm", "--out", "run", "--data", "a.txt", "--preset", "gpt9"], "there is no preset 'gpt9'"),

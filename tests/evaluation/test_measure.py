@@ -174,7 +174,7 @@ def test_edits(one: list[int], other: list[int]) -> None:
 def test_baselines(trained: dict[str, Run]) -> None:
     run = trained["classify"]
     held = held_out(run)
-    whole = replace(held, part=replace(held.part, inside=False, lo=0, hi=0))
+    whole = replace(held, subset=replace(held.subset, inside=False, lo=0, hi=0))
     classes = whole.batch(np.arange(len(whole))).classes
     assert classes is not None and len(classes) == 8
     assert most_frequent(whole, whole) == max(np.bincount(classes)) / 8

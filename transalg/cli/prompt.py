@@ -82,7 +82,7 @@ def rows(file: Path, names: list[str]) -> list[dict[str, str]]:
     for line, row in named_rows(file):
         if missing := [name for name in names if row.get(name) is None]:
             raise ValueError(f"{file}:{line}: expected a column {missing[0]!r}, as the template has it")
-        found.append({name: row[name] if isinstance(row[name], str) else json.dumps(row[name]) for name in names})
+        found.append({name: value if isinstance(value := row[name], str) else json.dumps(value) for name in names})
     return found
 
 

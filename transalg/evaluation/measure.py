@@ -9,7 +9,6 @@ import numpy as np
 
 from transalg.data.rows import Rows
 from transalg.data.sources import TooLong
-from transalg.data.store import Store
 from transalg.inference.beams import predict
 from transalg.inference.run import Run
 from transalg.runs import folder as run_folder
@@ -97,20 +96,12 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) 
     if share and store.meta.digest != run_folder.best_metadata(run.folder).data:
         raise ValueError(f"{config.data}: is not what it was when {run.folder} was trained; give --data")
     train, valid = rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
-    if config.too_long == "cut" and (longer := _too_long(run, store)):
-        report.note(f"{source.name}: {longer:,} of {len(store):,} records are longer than ℓ_max = {run.model.hyper.ell_max:,} and are cut")
-    documents = valid if share else train
-    assert documents is not None
-    return documents.rows(), not store.meta.unknown
-
-
-def _too_long(run: Run, store: Store) -> int:
-    """How many records are longer than the model takes. A document may have any length."""
-    task = find(run.task)
-    if task.records == "documents":
-        return 0
-    limits = task.limits(run.model.hyper.ell_max)
-    return int(np.any([np.diff(bounds) > limits[stream] for stream, bounds in store.bounds.items()], axis=0).sum())
+    documents = (train if valid is None else valid).rows()
+    if documents.cut:
+        report.note(
+            f"{source.name}: {documents.cut:,} of {len(documents):,} records are longer than ℓ_max = {run.model.hyper.ell_max:,} and are cut"
+        )
+    return documents, not store.meta.unknown
 
 
 def _bytes(run: Run, held: Rows) -> int:

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
-from transalg.data.sources import Cut, Source, TooLong
-from transalg.hyper import Hyper
+from transalg.data.sources import DocumentUnit, Source, TooLong
+from transalg.hyper import Hyper, SpecialTokens
 from transalg.hyper import find as find_preset
 from transalg.tasks import TASKS, Task, find
 from transalg.training.optimisers import OPTIMISERS, WIDTH
@@ -119,11 +119,11 @@ class Config:
     init: str | None = option(None, "fine-tuning: a run to take weights, sizes and tokenizer from")
     tokenizer: str = option("", "char, word, bpe, or a tokenizer.json (default: word for classify; otherwise char, or bpe with vocab_size)")
     vocab_size: int | None = option(None, "tokens in the vocabulary, mask, bos and eos included (default for bpe: 8192)")
-    text_column: str = option("text", "name of the column or key with the text")
+    text_column: str = option("text", "name of the column or key with the text; in tables also its number, from 1")
     label_column: str = option("label", "name of the column with the class, for classify")
     source_column: str = option("source", "name of the column with the text to read, for seq2seq")
     target_column: str = option("target", "name of the column with the text to write, for seq2seq")
-    documents: Cut = option("file", "what a document is in text files: file, paragraph, or line")
+    documents: DocumentUnit = option("file", "what a document is in text files: file, paragraph, or line")
     pack: bool = option(False, "let rows continue from one document into the next, so that all are full")
     too_long: TooLong = option("error", "what to do with pairs and labelled texts longer than ell_max: error, skip, cut")
     model: dict[str, Any] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class Config:
             return fold / self.folds, (fold + 1) / self.folds
         return None if self.valid or not self.split else (1 - self.split, 1.0)
 
-    def hyper(self, N_V: int, longest: int, N_C: int = 0, base: Hyper | None = None) -> Hyper:
+    def hyper(self, N_V: int, longest: int, N_C: int = 0, base: Hyper | None = None, special: SpecialTokens | None = None) -> Hyper:
         """The hyperparameters: those of a preset or of the model to start from, or the task's defaults; changed by what `model` says."""
         task = find(self.task)
         kind, names = task.hyper_class, {each.name for each in fields(task.hyper_class)}
@@ -183,7 +183,8 @@ class Config:
             values = task.adapt({each.name: getattr(base, each.name) for each in fields(base) if each.name in names})
             if "H" in self.model or "d_e" in self.model:
                 values = {name: value for name, value in values.items() if name not in ("d_attn", "d_mid", "d_f", "d_r")}
-        values |= self.model | {"N_V": N_V} | ({"N_C": N_C} if "N_C" in names else {})
+        values |= self.model | {"N_V": N_V, "special": None if special == SpecialTokens.last(N_V) else special}
+        values |= {"N_C": N_C} if "N_C" in names else {}
         if "d_e" in self.model or base is None:
             values["d_mlp"] = self.model.get("d_mlp", 4 * values["d_e"])
         return kind(**values)

@@ -4,13 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from transalg.data.sources import Kind, TooLong
+from transalg.data.builtin import Kind
+from transalg.data.sources import TooLong
 from transalg.hyper import Hyper
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from transalg.data.rows import Batch, Documents
+    from transalg.data.rows import Batch, RowSource
     from transalg.data.shuffle import Index
     from transalg.data.store import Store
     from transalg.model.architectures import Transformer
@@ -76,17 +77,17 @@ class Task(ABC, Generic[Model]):
         pack: bool = False,
         too_long: TooLong = "error",
         share: tuple[float, float] | None = None,
-    ) -> "tuple[Documents, Documents | None]":
+    ) -> "tuple[RowSource, RowSource | None]":
         """The records as rows that a model can take: for training, and the share of them that validates, if there is one.
 
         Documents are cut into chunks; other records keep their bounds. `where` names the place of a record that is too long.
         """
-        from transalg.data.rows import chunks, whole
+        from transalg.data.rows import chunks, whole_records
 
         limits = self.limits(ell_max)
         if self.records == "documents":
-            return chunks(store, limits["x"], self.overlap, pack=pack, share=share, seed=SPLIT_SEED)
-        return whole(store, limits, where, too_long=too_long, share=share, seed=SPLIT_SEED)
+            return chunks(store, limits["x"], self.overlap, pack=pack, validation_range=share, seed=SPLIT_SEED)
+        return whole_records(store, limits, where, too_long=too_long, validation_range=share, seed=SPLIT_SEED)
 
     @abstractmethod
     def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":

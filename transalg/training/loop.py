@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.distributed.tensor import DTensor
 
-from transalg.data.batches import Place
+from transalg.data.batches import DataPosition
 from transalg.data.rows import Batch
 from transalg.data.shuffle import derive_seed
 from transalg.runs import checkpoints
@@ -42,7 +42,7 @@ class State:
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0  # of training, without validation
-    place: Place = field(default_factory=Place)
+    place: DataPosition = field(default_factory=DataPosition)
     best: float | None = None  # the lowest validation loss
     best_step: int = 0
     waited: int = 0  # validations without an improvement since
@@ -50,7 +50,7 @@ class State:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "State":
-        return cls(**data | {"place": Place(**data["place"])})
+        return cls(**data | {"place": DataPosition(**data["place"])})
 
 
 @dataclass(frozen=True)

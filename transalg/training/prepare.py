@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from transalg.data.batches import Plan
-from transalg.data.rows import Documents, Rows
+from transalg.data.rows import Rows, RowSource
 from transalg.data.sources import Source
 from transalg.data.store import Store, store
 from transalg.hyper import Hyper
@@ -33,7 +33,7 @@ class Prepared:
     labels: tuple[str, ...]
     digest: str  # of the data
     plan: Plan
-    train: Documents
+    train: RowSource
     valid: Rows | None
 
 
@@ -58,7 +58,7 @@ def prepare(
     labels = data.meta.labels
     other = tokens(config.source(config.valid), tokenizer, out, report, labels) if config.valid else None
     longest = max(_longest(each) for each in (data, other) if each)
-    hyper = config.hyper(tokenizer.N_V, longest, len(labels), base)
+    hyper = config.hyper(tokenizer.N_V, longest, len(labels), base, tokenizer.special_tokens)
     documents, valid = rows(config, data, source, hyper, config.share())
     if other:
         assert config.valid
@@ -87,11 +87,13 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
                 if i % every == 0:
                     yield from record.texts
 
-        return train(kind, texts(), config.vocab_size, least=2)  # a word seen once is <unk>, so that <unk> is learned
+        return train(kind, texts(), config.vocab_size, min_count=2)  # a word seen once is <unk>, so that <unk> is learned
 
 
 def tokens(source: Source, tokenizer: Tokenizer, out: Path, report: Report, labels: tuple[str, ...] = ()) -> Store:
     """The data's token files, beside the run."""
+    for note in source.notes():
+        report.note(note)
     with report.work(f"Tokenising {source.name}", source.size(), least=LONG) as progress:
         data = store(source, tokenizer, out.absolute().parent / CACHE, labels=labels, progress=progress)
     if data.meta.unknown:
@@ -102,7 +104,7 @@ def tokens(source: Source, tokenizer: Tokenizer, out: Path, report: Report, labe
 
 def rows(
     config: Config, data: Store, source: Source, hyper: Hyper, share: tuple[float, float] | None
-) -> tuple[Documents, Documents | None]:
+) -> tuple[RowSource, RowSource | None]:
     """The data as rows that the model can take, for training and for validation."""
     task = find(config.task)
     return task.rows(data, hyper.ell_max, source.where, pack=config.pack, too_long=config.too_long, share=share)
