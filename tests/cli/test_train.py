@@ -197,7 +197,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
     assert process.wait(60) == 130, text[-2000:]
     assert re.search(r"loss \d\.\d{3}  [\d,]+ tokens/s", text), "the bar tells loss and speed"
-    assert "Interrupted, and saved" in text and "transalg train --out run --resume" in text
+    assert "Interrupted and saved" in text and "transalg train --out run --resume" in text
     assert "Traceback" not in text
     step = checkpoints.load_metadata(tmp_path / "run" / "last.safetensors").state["step"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""transalg train: a transformer from your text."""
+"""transalg train: train a transformer on text."""
 
 import os
 import shlex
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from transalg.cli.using import Flag
 from transalg.runs import config as options
 from transalg.runs.config import Config
 from transalg.tasks import TASKS, names
@@ -27,10 +28,10 @@ DERIVED = {  # when the command line changes one of these, what a file says of t
     "train.epochs": ("steps", "warmup", "eval_every", "save_every"),
 }
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{True,False}"}
-Flag = tuple[str, Any, Any]  # a name, a type for tyro, a field
+FlagField = tuple[str, Any, Any]  # a name, a type for tyro, a field
 
 
-def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Flag:
+def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> FlagField:
     """A flag that is None, or False, unless it is given."""
     doc = metadata["doc"]
     if kind is bool:  # a flag that switches off what is on by default begins with "no"
@@ -51,7 +52,7 @@ def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Fl
     return name, Annotated[kind | None, argument], field(default=None)
 
 
-def _flags(title: str, doc: str, flags: list[Flag]) -> Any:
+def _flags(title: str, doc: str, flags: list[FlagField]) -> Any:
     made = make_dataclass(title, flags, frozen=True, kw_only=True)
     made.__doc__ = doc
     return made
@@ -61,7 +62,7 @@ MODEL_DOC = "Sizes of the model and its departures from the paper. (default: tho
 
 
 def _model_flags() -> Any:
-    flags: dict[str, Flag] = {}
+    flags: dict[str, FlagField] = {}
     for hyper_class in dict.fromkeys(task.hyper_class for task in TASKS.values()):
         for each in fields(hyper_class):
             if each.name not in options.DERIVED:
@@ -75,7 +76,7 @@ DATA = [
     _flag(each.name, each.type, each.default, each.metadata) for each in fields(Config) if "doc" in each.metadata and each.name != "fold"
 ]
 ModelFlags, TrainFlags = _model_flags(), _flags("Train", "How to train.", TRAIN)
-DataFlags = _flags("Data", "The data, and the vocabulary.", DATA)
+DataFlags = _flags("Data", "The data and the vocabulary.", DATA)
 TASK = tyro.conf.arg(
     metavar=f"[{'|'.join(TASKS)}]",
     help="What to learn. " + "; ".join(f"{name}: {task.learns}" for name, task in TASKS.items()) + ".",
@@ -92,12 +93,12 @@ class Train:
 
     task: Annotated[str | None, tyro.conf.Positional, TASK] = None
     out: Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
-    """The folder to make for the run."""
+    """The folder for the run."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """A TOML file with these options, all but --out: RUN/config.toml of another run, for example. Flags override the file."""
-    resume: bool = False
+    """A TOML file with these options except --out, such as config.toml of another run. Flags override the file."""
+    resume: Flag = False
     """Continue the run in RUN from its last checkpoint, as if it had never stopped."""
-    overwrite: bool = False
+    overwrite: Flag = False
     """Start over in a folder that has a run already."""
     data_flags: Annotated[DataFlags, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name="")] = field(default_factory=DataFlags)  # type: ignore[valid-type]
     model: Annotated[ModelFlags, tyro.conf.arg(help=MODEL_DOC)] = field(default_factory=ModelFlags)  # type: ignore[valid-type]
@@ -159,7 +160,7 @@ class Train:
                 outcome = train(replace(config, fold=fold), out, resume=self.resume, changes=chosen, overwrite=self.overwrite, report=watch)
             if outcome.reason == "interrupted":
                 if first:
-                    console.print("Interrupted, and saved. Continue with the same command and [bold]--resume[/]")
+                    console.print("Interrupted and saved. Continue with the same command and [bold]--resume[/]")
                 sys.exit(130)
             outcomes.append(outcome)
         if first:
@@ -171,9 +172,9 @@ def _changed(flags: Any) -> dict[str, Any]:
 
 
 def summary(outcome: "Outcome", console: Console) -> None:
-    """The result, where it is, and what to type next."""
+    """Print the result, where it is, and what to type next."""
     state, out = outcome.state, outcome.out
-    words = {"done": "Done", "patience": "Stopped early, without a further improvement", "interrupted": "Interrupted, and saved"}
+    words = {"done": "Done", "patience": "Stopped early: no better validation loss", "interrupted": "Interrupted and saved"}
     minutes = f"{state.seconds / 60:.1f} min" if state.seconds >= 60 else f"{state.seconds:.0f} s"
     console.print(f"\n[bold]{words[outcome.reason]}[/]: step {state.step:,}, {_count(state.tokens)} tokens, {minutes} of training")
     if state.best is not None:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from transalg.data.batches import Plan
 from transalg.data.rows import Batch, Rows
+from transalg.data.shuffle import Index
 from transalg.hyper import Hyper
 from transalg.tasks.examples import Example
 from transalg.tasks.task import Task
@@ -15,8 +14,13 @@ BATCH_TOKENS = 8192  # a matter of speed and memory alone
 SEED = 0  # the masks are the same every time
 
 
-def evaluation_examples(task: Task[Any], rows: Rows, hyper: Hyper) -> Iterator[tuple[Batch, Example]]:
-    """All rows in order. What is random about a row depends on its index alone, not on the batch that it is in."""
+def evaluation_batches(rows: Rows) -> Iterator[tuple[Index, Batch]]:
+    """All rows in order: the indices of a batch, and the batch."""
     for index in Plan(1, tokens=BATCH_TOKENS, shuffle=False).batches(rows):
-        batch = rows.batch(np.asarray(index))
+        yield index, rows.batch(index)
+
+
+def evaluation_examples(task: Task[Any], rows: Rows, hyper: Hyper) -> Iterator[tuple[Batch, Example]]:
+    """The same as the task's loss takes it. What is random about a row depends on its index alone, not on the batch that it is in."""
+    for index, batch in evaluation_batches(rows):
         yield batch, task.example(batch, hyper, SEED, index)

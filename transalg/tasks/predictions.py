@@ -64,33 +64,46 @@ def features_at(model: Encoder, x: Tensor, chosen: Tensor, lengths: Lengths = No
 
 @torch.no_grad()
 def log_probabilities(models: Sequence[Transformer], predictions: Sequence[Predictions]) -> tuple[Tensor, Tensor]:
-    """log P̂ of every target, and whether it is the most probable token; in float64. Of several models, P̂ is the mean."""
+    """log P̂ of every target, in float64, and whether it is the most probable token. Each model of an ensemble has its predictions.
+
+    The logits are computed for some rows at a time.
+    """
     count, targets = predictions[0].count, predictions[0].targets
-    size = max(1, LOGITS // (2 * models[0].hyper.N_V * len(models)))  # the numbers are twice as large as in training
-    of_targets = torch.zeros(count, dtype=torch.float64, device=targets.device)
+    size = max(1, LOGITS // (2 * models[0].hyper.N_V * len(models)))  # in float64 a number takes twice the memory that it takes in training
+    log_p = torch.zeros(count, dtype=torch.float64, device=targets.device)
     most_probable = torch.zeros(count, dtype=torch.bool, device=targets.device)
     for start in range(0, count, size):
         chunk = slice(start, min(start + size, count))
-        log_P = vocabulary_log_probabilities(models, [each.X[chunk] for each in predictions])
-        of_targets[chunk] = log_P.gather(1, targets[chunk, None])[:, 0]
-        most_probable[chunk] = log_P.argmax(dim=1) == targets[chunk]
-    return of_targets, most_probable
+        logits = vocabulary_logits(models, [each.X[chunk] for each in predictions])
+        log_p[chunk] = token_log_probability(logits, targets[chunk])
+        most_probable[chunk] = logits.argmax(dim=1) == targets[chunk]
+    return log_p, most_probable
 
 
-def vocabulary_log_probabilities(models: Sequence[Transformer], Xs: Sequence[Tensor]) -> Tensor:
-    """log P̂ of every token of the vocabulary, for every row of X; in float64."""
-    return mean_log_probability([torch.log_softmax(model.logits(X).double(), dim=1) for model, X in zip(models, Xs, strict=True)])
+def vocabulary_logits(models: Sequence[Transformer], Xs: Sequence[Tensor]) -> Tensor:
+    """The ensemble's logits of every token of the vocabulary, in float64. Each model has its X, and a row of X is a row of the result."""
+    return ensemble_logits([model.logits(X).double() for model, X in zip(models, Xs, strict=True)])
 
 
 @torch.no_grad()
 def class_log_probabilities(models: Sequence[Classifier], x: Tensor, lengths: Lengths = None) -> Tensor:
     """log P̂ of every class, for every row of a batch; in float64."""
-    return mean_log_probability([torch.log_softmax(model(x, lengths).double(), dim=1) for model in models])
+    return torch.log_softmax(ensemble_logits([model(x, lengths).double() for model in models]), dim=1)
 
 
 def mean_log_probability(log_P: Sequence[Tensor]) -> Tensor:
     """The logarithm of the mean of several distributions."""
     return log_P[0] if len(log_P) == 1 else torch.logsumexp(torch.stack(list(log_P)), dim=0) - log(len(log_P))
+
+
+def ensemble_logits(logits: Sequence[Tensor]) -> Tensor:
+    """The logits of one model unchanged; of several, the logarithm of their mean P̂, in float64."""
+    return logits[0] if len(logits) == 1 else mean_log_probability([torch.log_softmax(each.double(), dim=-1) for each in logits])
+
+
+def token_log_probability(logits: Tensor, tokens: Tensor) -> Tensor:
+    """log P̂ of one token for each row of logits."""
+    return logits.gather(1, tokens[:, None])[:, 0] - torch.logsumexp(logits, dim=1)
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ def _given(trained: Run, texts: Sequence[str], contexts: Sequence[str]) -> Batch
     has_context = find(trained.task).has_context
     if len(contexts) != (len(texts) if has_context else 0):
         raise ValueError(f"context: expected {len(texts) if has_context else 'none'} for a model of {trained.task}, got {len(contexts)}")
-    x, lengths = _padded([trained.whole_ids(text, "text") for text in texts])
-    return Batch(x, lengths, *_padded([trained.whole_ids(text, "context") for text in contexts]) if contexts else (None, None))
+    x, lengths = _padded(trained.encode_all(texts, "text", too_long="error"))
+    return Batch(x, lengths, *_padded(trained.encode_all(contexts, "context", too_long="error")) if contexts else (None, None))
 
 
 def _padded(rows: list[list[int]]) -> tuple[torch.Tensor, tuple[int, ...]]:
