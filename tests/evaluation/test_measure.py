@@ -12,13 +12,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training.runs import TASKS, config, files
+from tests.training.runs import TASKS, config, files, options
 from transalg.evaluation.baselines import most_frequent, naive_bayes
 from transalg.evaluation.measure import _bytes, edits, evaluate, held_out
 from transalg.hyper import SpecialTokens
 from transalg.inference.run import Run
 from transalg.model.bridge import formal_counterpart
+from transalg.runs.config import Config
 from transalg.tokenization import Tokenizer
+from transalg.training.report import Report
 from transalg.training.start import train
 from transalg.verify.trained import verify
 
@@ -37,7 +39,7 @@ def test_evaluating_finds_the_validation_loss_of_the_run(task: str, trained: dic
     from transalg.runs import folder as run_folder
 
     evaluation = evaluate(trained[task])
-    assert evaluation.figures["loss"] == pytest.approx(run_folder.facts(trained[task].folder)["val_loss"], abs=1e-10)
+    assert evaluation.figures["loss"] == pytest.approx(run_folder.best_metadata(trained[task].folder).val_loss, abs=1e-10)
 
 
 def test_language_models_against_the_formal_algorithm(trained: dict[str, Run]) -> None:
@@ -123,8 +125,7 @@ def test_what_cannot_be_evaluated(trained: dict[str, Run], tmp_path: Path) -> No
         evaluate(replace(run, configs=(replace(run.config, split=0.0),)))
     (tmp_path / "b.txt").write_text("cat\t" + "a cat " * 99)
     with pytest.raises(ValueError, match=r"b\.txt:1: \d+ tokens, and the model takes 29"):
-        evaluate(run, str(tmp_path / "b.txt"))
-    assert evaluate(run, str(tmp_path / "b.txt"), too_long="cut").figures["texts"] == 1
+        evaluate(run, str(tmp_path / "b.txt"), too_long="error")
     (tmp_path / "c.txt").write_text("Привет, a cat")
     assert "bits per byte" not in evaluate(trained["lm"], str(tmp_path / "c.txt")).figures
     with pytest.raises(ValueError, match=r"was trained on the validation set of .*; give --data"):
@@ -148,6 +149,36 @@ def test_bytes_are_those_of_ordinary_tokens(trained: dict[str, Run]) -> None:
     assert _bytes(rows, run.tokenizer) != _bytes(rows, other)
 
 
+class Notes(Report):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_a_longer_text_than_in_training_is_taken_or_cut_with_a_note(tmp_path: Path) -> None:
+    """ℓ_max from the data leaves room; what is longer still is cut, and said so."""
+    files(tmp_path)
+    for task, longer in (("classify", "cat\ta dog and a cat ran\n"), ("seq2seq", "a dog and a cat ran\tnar tac a dna god a\n")):
+        chosen = options(task, tmp_path, steps=1)
+        del chosen["model"]["ell_max"]
+        train(Config.from_dict(chosen), tmp_path / task)
+        run = Run.load(tmp_path / task)
+        longest = max(len(line.split("\t")[1]) for line in Path(chosen["data"]).read_text().splitlines())
+        assert longest < 19 and run.ell_max == 32
+        (tmp_path / "longer.txt").write_text(longer)
+        notes = Notes()
+        assert evaluate(run, str(tmp_path / "longer.txt"), report=notes).figures["loss"] > 0 and notes.notes == []
+        (tmp_path / "long.txt").write_text(longer + longer.replace("a dog", "a dog and a cat and a mat and a dog"))
+        figures = evaluate(run, str(tmp_path / "long.txt"), report=notes).figures
+        assert figures["texts" if task == "classify" else "pairs"] == 2
+        assert notes.notes == [f"{tmp_path / 'long.txt'}: 1 of 2 texts are longer than ℓ_max = 32 and are cut"]
+        assert evaluate(run, str(tmp_path / "long.txt"), too_long="skip").figures["loss"] > 0
+        with pytest.raises(ValueError, match=r"long\.txt:2: \d+ tokens, and the model takes 3"):
+            evaluate(run, str(tmp_path / "long.txt"), too_long="error")
+
+
 @given(st.lists(st.integers(0, 3), max_size=7), st.lists(st.integers(0, 3), max_size=7))
 def test_edits(one: list[int], other: list[int]) -> None:
     def plain(a: tuple[int, ...], b: tuple[int, ...]) -> int:
@@ -162,7 +193,7 @@ def test_edits(one: list[int], other: list[int]) -> None:
 def test_baselines(trained: dict[str, Run]) -> None:
     run = trained["classify"]
     held = held_out(run)
-    whole = replace(held, part=replace(held.part, inside=False, lo=0, hi=0))
+    whole = replace(held, subset=replace(held.subset, inside=False, lo=0, hi=0))
     classes = whole.batch(np.arange(len(whole))).classes
     assert classes is not None and len(classes) == 8
     assert most_frequent(whole, whole) == max(np.bincount(classes)) / 8

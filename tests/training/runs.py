@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from transalg import tasks
 from transalg.runs.config import Config
 
-TASKS = ("lm", "mlm", "seq2seq", "classify")
+TASKS = tuple(tasks.TASKS)
 WORDS = ["a cat sat", "the dog ran", "on a mat", "for the cat", "a dog and a cat", "the mat", "sat on the dog", "ran"]
 SIZES = {"H": 2, "d_e": 10, "d_mlp": 13, "dropout": 0.0}
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from transalg.atomic import atomic_write
 from transalg.cli.using import Device, Flag, MaybeFile, Quantize, Runs, check_output, json_line
+from transalg.tasks import find
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Evaluate:
     predictions: MaybeFile = None
     """Write every prediction of a classifier or a seq2seq model to this file, as JSON lines."""
     too_long: Annotated[Literal["error", "skip", "cut"] | None, tyro.conf.arg(metavar="{error,skip,cut}", help_behavior_hint="")] = None
-    """What to do with pairs and labelled texts longer than the model takes; by default as in training."""
+    """What to do with pairs and labelled texts longer than the model takes; by default they are cut, with a note, but the run's own
+    validation set is treated as in training."""
     device: Device = "cpu"
     quantize: Quantize = None
     """Evaluate the model with its weights in 8 bits."""
@@ -44,7 +46,7 @@ class Evaluate:
 
         console = Console(highlight=False)
         run = transalg.load(*self.runs, device=self.device, quantize=self.quantize)
-        if self.predictions and run.task not in ("classify", "seq2seq"):
+        if self.predictions and find(run.task).records == "documents":
             raise ValueError(f"--predictions: a model for {run.task} predicts every token; there is no list of them")
         with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
             evaluation = evaluate(run, self.data, too_long=self.too_long, predictions=self.predictions is not None, report=watch)

@@ -107,7 +107,7 @@ def read_examples(file: Path, fields: list[str]) -> list[dict[str, str]]:
     for line, row in named_rows(file):
         if missing := [field for field in fields if row.get(field) is None]:
             raise ValueError(f"{file}:{line}: expected a column {missing[0]!r}, a field of the template")
-        examples.append({field: row[field] if isinstance(row[field], str) else json.dumps(row[field]) for field in fields})
+        examples.append({field: value if isinstance(value := row[field], str) else json.dumps(value) for field in fields})
     return examples
 
 

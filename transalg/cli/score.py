@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from transalg.cli.using import Flag, Texts, TextVerb, json_line, working
+from transalg.tasks import find
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Score(TextVerb):
     def run(self) -> None:
         run = self.load("score")
         texts = self.texts(run)
-        if run.task == "seq2seq" and len(self.context) != len(texts):
+        if find(run.task).has_context and len(self.context) != len(texts):
             raise ValueError(f"--context: expected what each of the {len(texts)} texts comes from, got {len(self.context)}")
         with working("Scoring", len(texts)) as progress:
             scores = run.scores(texts, contexts=self.context or None, eos=self.eos, progress=progress)

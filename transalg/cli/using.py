@@ -17,6 +17,7 @@ from transalg.atomic import atomic_write
 
 if TYPE_CHECKING:
     from transalg.inference.run import Run
+    from transalg.tasks import Ability
 
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
 Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
@@ -49,7 +50,7 @@ class ModelVerb:
     """Weights in 8 bits: a quarter of the memory, and faster, with nearly the same results."""
     device: Device = "cpu"
 
-    def load(self, ability: str) -> "Run":
+    def load(self, ability: "Ability") -> "Run":
         """The model, if it has this ability."""
         if not self.runs:
             raise ValueError(f"{ability}: expected the folder of a run; transalg {ability} RUN")

@@ -1,26 +1,22 @@
 """The metrics of every task on a validation set."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 
 import numpy as np
-from numpy.typing import NDArray
 
-from transalg.data.batches import Plan
-from transalg.data.rows import Batch, Rows
-from transalg.data.shuffle import derive_seed
+from transalg.data.rows import Rows
 from transalg.data.sources import TooLong
-from transalg.evaluation.probabilities import class_log_probabilities, log_probabilities
 from transalg.inference.beams import predict
 from transalg.inference.ensemble import as_models
 from transalg.inference.run import Run
-from transalg.model import EDTransformer
-from transalg.model.architectures import Transformer
-from transalg.model.layout import KERNEL_CALL_COST
+from transalg.model import Classifier, EDTransformer
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
-from transalg.tasks.examples import example
+from transalg.tasks import find
+from transalg.tasks.evaluation import evaluation_batches, evaluation_examples
+from transalg.tasks.predictions import class_log_probabilities
 from transalg.tokenization import Tokenizer
 from transalg.training import prepare
 from transalg.training.report import Report
@@ -53,29 +49,27 @@ def evaluate(
     rows, complete = _data(run, data, too_long, report)
     if run.ell_max < run.model.hyper.ell_max:
         raise ValueError(f"ell_max: expected at least {run.model.hyper.ell_max} in all runs, as in {run.folder}")
-    models = run.models
-    if run.task == "classify":
-        return _classes(run, models, rows, predictions)
-    device = models[0].device
+    models, task = run.models, find(run.task)
+    if task.has_labels:
+        return _classes(run, as_models(models, Classifier), rows, predictions)
     total, right, count = 0.0, 0, 0
     with report.work("Evaluating", len(rows)) as progress:
-        for i, index, batch in _batches(rows):
-            seed = derive_seed(2**31, 0, i)
-            arguments, _ = example(run.task, batch, run.model.hyper, seed).part(0, 1, device)
-            log_P, best = log_probabilities(models, run.task, arguments)
-            total, right, count = total - float(log_P.sum()), right + int(best.sum()), count + len(log_P)
-            progress(len(index))
+        for batch, example in evaluation_examples(task, rows, run.model.hyper):
+            inputs, _ = example.part(0, 1, models[0].device)
+            log_p, most_probable = task.log_probabilities(models, inputs)
+            total, right, count = total - float(log_p.sum()), right + int(most_probable.sum()), count + len(log_p)
+            progress(len(batch))
     if not count:
         raise ValueError(f"{data or run.folder}: expected tokens to predict, got none")
     loss = total / count
     figures = {"loss": loss, "perplexity": exp(min(loss, 700.0))}
-    if run.task == "lm":
+    if "generate" in task.abilities:  # it predicts every token of the text once
         text_bytes = _bytes(rows, run.tokenizer) if complete else 0
         figures |= {"bits per byte": total / log(2) / text_bytes} if text_bytes else {}
     figures["accuracy"] = right / count
     figures["predicted tokens"] = count
-    if run.task == "seq2seq":
-        return _pairs(run, models, rows, figures, predictions, report)
+    if "predict" in task.abilities:
+        return _pairs(run, as_models(models, EDTransformer), rows, figures, predictions, report)
     return Evaluation(figures, {}, [])
 
 
@@ -90,22 +84,23 @@ def _validation_set(config: Config) -> tuple[object, ...]:
 
 
 def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, bool]:
-    """The rows to evaluate on, and whether the vocabulary has every character of the text."""
-    config = run.config if too_long is None else replace(run.config, too_long=too_long)
+    """The rows to evaluate on, and whether the vocabulary has every character of the text.
+
+    What is too long in other data is cut, unless `too_long` says otherwise; the validation set of a run is what it was in training.
+    """
+    config = replace(run.config, too_long=too_long or ("cut" if data else run.config.too_long))
     share = None if data or config.valid else config.share()
     if not data and not config.valid and share is None:
         raise ValueError(f"{run.folder}: this run has no validation set; give --data")
     source = config.source(data or config.valid or config.data)
     store = prepare.tokens(source, run.tokenizer, run.folder, report, run.labels)
-    if share and store.meta.digest != run_folder.facts(run.folder).get("data"):
+    if share and store.meta.digest != run_folder.best_metadata(run.folder).data:
         raise ValueError(f"{config.data}: has changed since {run.folder} was trained; give --data")
     train, valid = prepare.rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
-    return (valid if share else train).rows(), not store.meta.unknown
-
-
-def _batches(rows: Rows) -> Iterator[tuple[int, NDArray[np.int64], Batch]]:
-    for i, index in enumerate(Plan(1, tokens=KERNEL_CALL_COST, shuffle=False).batches(rows)):
-        yield i, index, rows.batch(np.asarray(index))
+    rows = (train if valid is None else valid).rows()
+    if rows.cut:
+        report.note(f"{source.name}: {rows.cut:,} of {len(rows):,} texts are longer than ℓ_max = {run.model.hyper.ell_max:,} and are cut")
+    return rows, not store.meta.unknown
 
 
 def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
@@ -117,7 +112,7 @@ def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
     # a character of a byte-level token stands for a byte
     token_bytes = np.array([len(text) if tokenizer.kind == "bpe" else len(text.encode()) for text in texts])
     total = 0
-    for _, _, batch in _batches(rows):
+    for _, batch in evaluation_batches(rows):
         ids, lengths = batch.streams["x"]
         predicted = np.arange(ids.shape[1]) < lengths[:, None]
         predicted[:, 0] = False
@@ -125,12 +120,12 @@ def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
     return total
 
 
-def _classes(run: Run, models: Sequence[Transformer], rows: Rows, predictions: bool) -> Evaluation:
+def _classes(run: Run, models: Sequence[Classifier], rows: Rows, predictions: bool) -> Evaluation:
     N_C = len(run.labels)
     confusion = np.zeros((N_C, N_C), int)  # [true, predicted]
     loss, records = 0.0, list[dict[str, str | float]]()
-    for _, _, batch in _batches(rows):
-        x, c, lengths = example("classify", batch, run.model.hyper, 0).part(0, 1, models[0].device)[0]
+    for _, example in evaluation_examples(find(run.task), rows, run.model.hyper):
+        (x, c, lengths), _ = example.part(0, 1, models[0].device)
         log_P = class_log_probabilities(models, x, lengths)
         loss -= float(log_P.gather(1, c[:, None]).sum())
         guess = log_P.argmax(dim=1).cpu().numpy()
@@ -154,16 +149,18 @@ def _classes(run: Run, models: Sequence[Transformer], rows: Rows, predictions: b
     return Evaluation(figures, classes, records)
 
 
-def _pairs(run: Run, models: Sequence[Transformer], rows: Rows, figures: dict[str, float], predictions: bool, report: Report) -> Evaluation:
+def _pairs(
+    run: Run, models: Sequence[EDTransformer], rows: Rows, figures: dict[str, float], predictions: bool, report: Report
+) -> Evaluation:
     import sacrebleu
 
     sources, references, guesses = list[str](), list[str](), list[str]()
     exact = wrong = length = 0
     with report.work("Predicting", len(rows)) as progress:
-        for _, index, batch in _batches(rows):
-            (z, x, z_lengths, x_lengths), _ = example("seq2seq", batch, run.model.hyper, 0).part(0, 1, models[0].device)
+        for batch, example in evaluation_examples(find(run.task), rows, run.model.hyper):
+            (z, x, z_lengths, x_lengths), _ = example.part(0, 1, models[0].device)
             outputs = predict(
-                as_models(models, EDTransformer),
+                models,
                 [row[:end].tolist() for row, end in zip(z, z_lengths, strict=True)],
                 ell_gen=2 * max(x_lengths) + 8,
             )
@@ -174,7 +171,7 @@ def _pairs(run: Run, models: Sequence[Transformer], rows: Rows, figures: dict[st
             sources += [run.tokenizer.decode(row[:end].tolist()) for row, end in zip(z, z_lengths, strict=True)]
             references += [run.tokenizer.decode(row) for row in truth]
             guesses += [run.tokenizer.decode(row) for row in outputs]
-            progress(len(index))
+            progress(len(batch))
     figures |= {"exact match": exact / len(guesses), "token error rate": wrong / max(1, length)}
     figures |= {"BLEU": float(sacrebleu.corpus_bleu(guesses, [references]).score), "pairs": len(guesses)}
     records = (

@@ -9,9 +9,10 @@ from torch import Tensor
 from transalg.checks import integer, real
 from transalg.cpu.kernels import packed
 from transalg.inference.decoding import Continuation, Decoding, by_length, padded, sample_generators
-from transalg.inference.ensemble import as_models, common_ell_max, ensemble_logits
+from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.inference.samplers import Sampler, Temperature, sampler_chain
 from transalg.model import Cache, EDTransformer
+from transalg.tasks.predictions import ensemble_logits
 
 ROWS = 64  # z that are decoded together
 Progress = Callable[[int], object]  # called with the number of texts that have been finished since the last call

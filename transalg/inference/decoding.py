@@ -9,9 +9,10 @@ from torch import Tensor
 
 from transalg.checks import integer
 from transalg.cpu.kernels import packed
-from transalg.inference.ensemble import Decoder, as_models, common_ell_max, ensemble_logits, token_log_probability
+from transalg.inference.ensemble import Decoder, as_models, common_ell_max
 from transalg.inference.samplers import Sampler, draw, sampler_chain
 from transalg.model import Cache, DTransformer
+from transalg.tasks.predictions import ensemble_logits, token_log_probability
 
 ROWS = 64  # decoded together; the others wait, which changes nothing but the memory
 

@@ -1,7 +1,6 @@
 """Several models of one vocabulary are an ensemble: their P̂ is averaged."""
 
 from collections.abc import Sequence
-from math import log
 from typing import Protocol, TypeVar
 
 import torch
@@ -45,18 +44,3 @@ def as_models(models: nn.Module | Sequence[nn.Module], kind: type[Model]) -> lis
 def common_ell_max(models: Sequence[Decoder | Transformer]) -> int:
     """The longest sequence that all of them take."""
     return min(int(model.hyper.ell_max) for model in models)
-
-
-def mean_log_probability(log_P: Sequence[Tensor]) -> Tensor:
-    """The logarithm of the mean of several distributions."""
-    return log_P[0] if len(log_P) == 1 else torch.logsumexp(torch.stack(list(log_P)), dim=0) - log(len(log_P))
-
-
-def ensemble_logits(logits: Sequence[Tensor]) -> Tensor:
-    """The logits of one model unchanged; of several, the logarithm of their mean P̂, in float64."""
-    return logits[0] if len(logits) == 1 else mean_log_probability([torch.log_softmax(each.double(), dim=-1) for each in logits])
-
-
-def token_log_probability(logits: Tensor, tokens: Tensor) -> Tensor:
-    """log P̂ of one token for each row of logits."""
-    return logits.gather(1, tokens[:, None])[:, 0] - torch.logsumexp(logits, dim=1)

@@ -8,12 +8,21 @@ from torch import Tensor
 
 from transalg.checks import integer
 from transalg.formal.domains import refuse
-from transalg.hyper.cost import LOGITS
 from transalg.inference.decoding import by_length, padded
-from transalg.inference.ensemble import as_models, common_ell_max, ensemble_logits, mean_log_probability, token_log_probability
+from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.architectures import Transformer
 from transalg.model.layout import Rows
+from transalg.tasks.predictions import (
+    Predictions,
+    class_log_probabilities,
+    features_at,
+    log_probabilities,
+    next_tokens,
+    next_tokens_of_pairs,
+    token_log_probability,
+    vocabulary_logits,
+)
 
 TokenRows = Sequence[Sequence[int]]
 Progress = Callable[[int], object]  # called with the number of rows that have been finished since the last call
@@ -32,21 +41,13 @@ def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Prog
     mask, results = models[0].hyper.mask_token, [list[list[tuple[int, float]]]() for _ in rows]
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], models[0].device)
-        masks = [(i, t) for i, row in enumerate(index) for t, token in enumerate(rows[row]) if token == mask]
-        if masks:
-            P = mean_log_probability([_log_P_at(model, ids, lengths, masks) for model in models]).exp()
-            best = P.topk(min(k, P.shape[1]), dim=1)
-            for (i, _), tokens, probabilities in zip(masks, best.indices.tolist(), best.values.tolist(), strict=True):
-                results[index[i]].append(list(zip(tokens, probabilities, strict=True)))
+        features = [features_at(model, ids, ids == mask, lengths) for model in models]
+        P = torch.softmax(vocabulary_logits(models, [X for X, _ in features]), dim=1)
+        best = P.topk(min(k, P.shape[1]), dim=1)
+        for place, tokens, probabilities in zip(features[0][1].tolist(), best.indices.tolist(), best.values.tolist(), strict=True):
+            results[index[place // ids.shape[1]]].append(list(zip(tokens, probabilities, strict=True)))
         progress(len(index))
     return results
-
-
-def _log_P_at(model: ETransformer, ids: Tensor, lengths: list[int] | None, places: list[tuple[int, int]]) -> Tensor:
-    """log P̂ of every token of the vocabulary, at these places (row, position) of the batch."""
-    X, layout = model.encode(ids, lengths)
-    rows, positions = (list(each) for each in zip(*places, strict=True))
-    return torch.log_softmax(model.logits(model.head(layout.unpack(X)[rows, positions])).double(), dim=1)
 
 
 @torch.inference_mode()
@@ -55,7 +56,7 @@ def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress =
     P = torch.zeros(len(rows), models[0].hyper.N_C, dtype=torch.float64)
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], models[0].device)
-        P[index] = mean_log_probability([torch.log_softmax(model(ids, lengths).double(), dim=1) for model in models]).exp().cpu()
+        P[index] = class_log_probabilities(models, ids, lengths).exp().cpu()
         progress(len(index))
     return P
 
@@ -97,45 +98,27 @@ def score(models: Sequence[Transformer], rows: TokenRows, z: TokenRows | None = 
         return [_pseudo(encoders, row, progress) for row in rows]
     ell_max = common_ell_max(models)
     results = [[0.0] * (len(row) - 1) for row in rows]
-    pieces = [piece for i, row in enumerate(rows) for piece in _pieces(i, len(row), ell_max)]
+    pieces = [piece for i, row in enumerate(rows) if len(row) > 1 for piece in _pieces(i, len(row), ell_max)]
     if z is not None and len(pieces) > len(rows):
         raise refuse("x", f"at most ℓ_max = {ell_max} tokens", max(map(len, rows)))
     for index in by_length([rows[row][first:end] for row, first, end, _ in pieces], ROWS):
         batch = [pieces[i] for i in index]
-        ids, lengths = padded([rows[row][first : end - 1] for row, first, end, _ in batch], models[0].device)
-        targets, _ = padded([rows[row][first + 1 : end] for row, first, end, _ in batch], models[0].device)
+        ids, lengths = padded([rows[row][first:end] for row, first, end, _ in batch], models[0].device)
         of_z = None if z is None else padded([z[row] for row, *_ in batch], models[0].device)
-        features = [_features(model, ids, lengths, of_z) for model in models]
-        layout = features[0][1]
-        log_p, _ = target_log_probabilities(models, [X for X, _ in features], layout.pack(targets))
-        for (row, first, end, new), values in zip(batch, layout.unpack(log_p[:, None])[:, :, 0].tolist(), strict=True):
+        predictions = [_predictions(model, ids, lengths, of_z) for model in models]
+        log_p, _ = log_probabilities(models, predictions)
+        for (row, first, end, new), values in zip(batch, predictions[0].layout.unpack(log_p[:, None])[:, :, 0].tolist(), strict=True):
             results[row][end - 1 - new : end - 1] = values[end - 1 - first - new : end - 1 - first]
         progress(sum(end == len(rows[row]) for row, _, end, _ in batch))
     return results
 
 
-def _features(model: Transformer, ids: Tensor, lengths: list[int] | None, z: tuple[Tensor, list[int] | None] | None) -> tuple[Tensor, Rows]:
-    """X before the unembedding."""
+def _predictions(model: Transformer, ids: Tensor, lengths: list[int] | None, z: tuple[Tensor, list[int] | None] | None) -> Predictions:
     if isinstance(model, DTransformer) and z is None:
-        return model.features(ids, lengths)
+        return next_tokens(model, ids, lengths)
     if isinstance(model, EDTransformer) and z is not None:
-        return model.features(z[0], ids, z[1], lengths)
+        return next_tokens_of_pairs(model, z[0], ids, z[1], lengths)
     raise refuse("model", "a DTransformer, or an EDTransformer with z", type(model).__name__)
-
-
-def target_log_probabilities(models: Sequence[Transformer], Xs: Sequence[Tensor], targets: Tensor) -> tuple[Tensor, Tensor]:
-    """log P̂ of one token for each row of X, in float64, and whether it is the most probable one. Each model has its X.
-
-    The logits are computed for some rows at a time.
-    """
-    size = max(1, LOGITS // models[0].hyper.N_V // len(models))
-    log_p, best = [targets.new_zeros(0, dtype=torch.float64)], [targets.new_zeros(0, dtype=torch.bool)]
-    for i in range(0, len(targets), size):
-        chunk = targets[i : i + size]
-        logits = ensemble_logits([model.logits(X[i : i + size]).double() for model, X in zip(models, Xs, strict=True)])
-        log_p.append(token_log_probability(logits, chunk))
-        best.append(logits.argmax(dim=1) == chunk)
-    return torch.cat(log_p), torch.cat(best)
 
 
 def _pieces(row: int, length: int, ell_max: int) -> list[tuple[int, int, int, int]]:
@@ -156,8 +139,10 @@ def _pseudo(models: Sequence[ETransformer], row: Sequence[int], progress: Progre
     results: list[float] = []
     for i in range(0, len(masked), ROWS):
         ids, _ = padded(masked[i : i + ROWS], models[0].device)
-        places = list(enumerate(range(i + 1, i + 1 + len(ids))))
-        log_P = mean_log_probability([_log_P_at(model, ids, None, places) for model in models])
-        results += log_P[range(len(ids)), [row[t] for _, t in places]].tolist()
+        places = torch.arange(i + 1, i + 1 + len(ids), device=ids.device)
+        chosen = torch.zeros_like(ids, dtype=torch.bool).scatter(1, places[:, None], True)
+        logits = vocabulary_logits(models, [features_at(model, ids, chosen)[0] for model in models])
+        targets = torch.tensor([row[t] for t in places.tolist()], device=ids.device)
+        results += token_log_probability(logits, targets).tolist()
     progress(1)
     return results

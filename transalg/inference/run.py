@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from transalg.checks import integer
 from transalg.cpu.kernels import packed
 from transalg.cpu.kernels import quantize as quantized
-from transalg.hyper import from_dict
 from transalg.inference import beams as seq2seq
 from transalg.inference import one_pass
 from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, sample_generators
@@ -25,24 +24,15 @@ from transalg.inference.samplers import Sampler, sampler_chain
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.architectures import Transformer
 from transalg.runs import folder as run_folder
-from transalg.runs.config import Config, Task, read
-from transalg.tasks.examples import MODELS
+from transalg.runs.config import Config, read
+from transalg.runs.models import device_named, load_best
+from transalg.tasks import Ability, find
 from transalg.tokenization import Tokenizer
 from transalg.tokenization.tokenizer import UNKNOWN
-from transalg.training.processes import device_named
 
 Texts = list[str] | tuple[str, ...]
 Quantize = Literal["int8"] | None
 Progress = Callable[[int], object]  # called with the number of texts that have been finished since the last call
-WORKS: dict[str, tuple[Task, ...]] = {  # what can be done with models of which tasks
-    "generate": ("lm",),
-    "predict": ("seq2seq",),
-    "fill": ("mlm",),
-    "classify": ("classify",),
-    "embed": ("lm", "mlm", "seq2seq", "classify"),
-    "score": ("lm", "mlm", "seq2seq"),
-}
-INSTEAD = {"lm": "generate, embed, score", "mlm": "fill, embed, score", "seq2seq": "predict, embed, score", "classify": "classify, embed"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +40,7 @@ class Run:
     """A run, loaded: its best model, tokenizer and configuration. Several runs of one vocabulary are an ensemble, whose P̂ is averaged."""
 
     folders: tuple[Path, ...]
-    task: Task
+    task: str
     models: tuple[Transformer, ...]
     tokenizer: Tokenizer
     labels: tuple[str, ...]
@@ -72,16 +62,12 @@ class Run:
 
     @classmethod
     def _one(cls, folder: Path, device: str) -> "Run":
-        facts = run_folder.facts(folder)
-        model = MODELS[facts["task"]](from_dict(facts["hyper"]), device="meta")
-        tensors = {name: tensor.to(device_named(device)) for name, tensor in run_folder.tensors(folder).items()}
-        model.load_state_dict(tensors, assign=True)
-        model.requires_grad_(True)
-        tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        model, metadata = load_best(folder, device_named(device))
+        tokenizer = Tokenizer.load(folder / run_folder.TOKENIZER)
         if tokenizer.N_V != model.hyper.N_V:
             raise ValueError(f"{folder}: the model has N_V = {model.hyper.N_V}, but tokenizer.json has {tokenizer.N_V} tokens")
-        config = Config.from_dict(read(folder / "config.toml"))
-        return cls((folder,), facts["task"], (model.eval(),), tokenizer, tuple(facts["labels"]), (config,))
+        config = Config.from_dict(read(folder / run_folder.CONFIG))
+        return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,))
 
     @property
     def folder(self) -> Path:
@@ -402,11 +388,10 @@ class Run:
     ) -> list[Score]:
         """The same as `score` for several texts."""
         self.can("score")
-        if (contexts is not None) != (self.task == "seq2seq"):
-            raise ValueError(
-                f"context: expected {'the text it comes from' if self.task == 'seq2seq' else 'none'} for a model of {self.task}"
-            )
-        if self.task == "mlm":
+        task = find(self.task)
+        if (contexts is not None) != task.has_context:
+            raise ValueError(f"context: expected {'the text it comes from' if task.has_context else 'none'} for a model of {self.task}")
+        if task.bidirectional:
             rows = self.encode_all(texts, "text", too_long="error")
             shown = [row[1:-1] for row in rows]
         else:
@@ -418,10 +403,11 @@ class Run:
 
     # Text --------------------------------------------------------------------------------------------------------------
 
-    def can(self, what: str) -> None:
+    def can(self, what: Ability) -> None:
         """A ValueError if a model of this task cannot do this."""
-        if self.task not in WORKS[what]:
-            raise ValueError(f"{self.folder}: a model for {self.task} cannot {what}; it can {INSTEAD[self.task]}")
+        abilities = find(self.task).abilities
+        if what not in abilities:
+            raise ValueError(f"{self.folder}: a model for {self.task} cannot {what}; it can {', '.join(abilities)}")
 
     def encode(self, text: str, symbol: str, *, special: bool = False) -> list[int]:
         """bos … eos of a text. Unless it is empty, the vocabulary must have some of its tokens."""
