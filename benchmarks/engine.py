@@ -131,7 +131,7 @@ def most_memory() -> int:
 
 
 def banded(count: int) -> None:
-    from transalg.model import attention
+    from transalg.model import kernels
 
     print("Attention in a band of 256, 8 heads of 64, forward and backward, against dense causal attention")
     print("  at least 2.5 × at ℓ = 4096 and 5 × at 8192 are asked for; twice the tokens should take twice the time")
@@ -143,7 +143,7 @@ def banded(count: int) -> None:
         def run(kernel: Callable[..., torch.Tensor], q=q, k=k, v=v) -> Step:
             return lambda: torch.autograd.grad(kernel(q, k, v).sum(), (q, k, v))
 
-        contenders[f"banded {ell}"] = run(lambda q, k, v: attention.banded(q, k, v, 256))
+        contenders[f"banded {ell}"] = run(lambda q, k, v: kernels.banded(q, k, v, 256))
         if ell <= 8192:
             contenders[f"dense {ell}"] = run(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True))
     seconds = rounds(contenders, count)

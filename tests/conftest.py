@@ -11,14 +11,15 @@ import torch
 from jaxtyping import install_import_hook
 
 # Before transalg.formal is imported for the first time. Not theta: a θ checks its own shapes, and that is tested.
-CHECKED = ("notation", "components", "architectures", "training", "inference", "variants", "systems")
+FORMAL = Path(__file__).parents[1] / "transalg" / "formal"
+CHECKED = [path.stem for path in FORMAL.glob("*.py") if path.stem not in ("__init__", "tree", "theta", "domains")]
 install_import_hook([f"transalg.formal.{module}" for module in CHECKED], "beartype.beartype")
 
 # No shrinking: a failing example is small enough to read, and the mutants would wait for it.
 PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20, database=None, phases=PHASES)
 hypothesis.settings.load_profile("repeatable")
-torch.set_num_threads(1)  # the matrices are tiny, and the tests run in two processes
+torch.set_num_threads(int(os.environ.get("TRANSALG_TEST_THREADS", "1")))  # one: the matrices are tiny, and the tests run in two processes
 
 SHARED = Path(__file__).parents[2] / "shared"
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch.utils import _pytree as pytree
 
 from transalg.formal import AttentionTheta, DTheta, EDTheta, ETheta, MHAttentionTheta
+from transalg.formal.classification import ECTheta
 from transalg.formal.tree import Theta
-from transalg.formal.variants import ECTheta
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 
@@ -51,6 +51,13 @@ def random_heads(seed: int, *, H: int, d_attn: int, d_mid: int, d_x: int, d_z: i
         (d_out,),
     )
     return MHAttentionTheta(*(normal(seed + i, *shape) for i, shape in enumerate(shapes)))
+
+
+D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
+
+
+def theta_d(seed: int = 0, L: int = 2) -> DTheta:
+    return fill(DTheta.init(**D, L=L, d_attn=5, d_mid=3), seed)
 
 
 KINDS: dict[type[Theta], tuple[str, ...]] = {

@@ -18,12 +18,18 @@ TREE = [
     "formal.notation",
     "formal.tree",
     "formal.theta",
+    "formal.mask",
     "formal.domains",
     "formal.components",
     "formal.architectures",
     "formal.training",
     "formal.inference",
-    "formal.variants",
+    "formal.positions",
+    "formal.norm",
+    "formal.mlp",
+    "formal.embedding",
+    "formal.unembedding",
+    "formal.classification",
     "formal.systems",
     "formal",
     "trace.source",
@@ -36,6 +42,13 @@ TREE = [
     "trace.example",
     "trace",
     "hyper.special",
+    "hyper.heads",
+    "hyper.positions",
+    "hyper.mask",
+    "hyper.norm",
+    "hyper.mlp",
+    "hyper.embedding",
+    "hyper.unembedding",
     "hyper.hyper",
     "hyper.presets",
     "hyper",
@@ -170,7 +183,7 @@ def imports(path: Path) -> list[str]:
                 if node.level
                 else node.module or ""
             )
-            # `from transalg.formal import variants` imports a module, `from transalg.formal import DTheta` a name of one
+            # `from transalg.formal import positions` imports a module, `from transalg.formal import DTheta` a name of one
             found += [
                 f"{base}.{alias.name}" if (ROOT.parent / base.replace(".", "/") / f"{alias.name}.py").exists() else base
                 for alias in node.names

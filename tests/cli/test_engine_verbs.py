@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from transalg.hyper import PRESETS, cost
-from transalg.model import attention
+from transalg.model import kernels
 
 
 def test_presets_lists_all_with_parameters_and_departures(transalg) -> None:
@@ -65,7 +65,7 @@ def test_verify_prints_a_row_for_everything(transalg) -> None:
 
 
 def test_verify_fails_on_a_wrong_engine(transalg, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = attention.dense
+    whole = kernels.dense
     monkeypatch.setattr(attention, "dense", lambda q, k, v, **options: whole(q, k, v, **options | {"causal": False}))
     status, out, _ = transalg("verify", "--only", "gpt2-xl")
     assert status == 1 and "0 of 1 within" in out and re.search(r"not .*cache", out)

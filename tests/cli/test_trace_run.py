@@ -11,6 +11,7 @@ import torch
 from rich.cells import cell_len
 from torch.testing import assert_close
 
+from tests.tolerance import PROMISED
 from tests.trace.test_page import data_of, values
 from tests.training.runs import files, options
 from transalg.cli import main
@@ -74,7 +75,7 @@ def test_the_traced_P_is_the_models_own(name: str, runs: Path, transalg: Any) ->
     data = traced(transalg, number, "--run", runs / name, *typed)
     sequences = [data["given"][symbol] for symbol in ("z", "x") if symbol in data["given"]]
     P = last(data, "p" if task == "classify" else "P")
-    assert_close(P, engine(runs / name, *sequences), rtol=0, atol=1e-10)
+    assert_close(P, engine(runs / name, *sequences), rtol=0, atol=PROMISED)
     step = data["steps"][-1]
     assert step["axes"][0] == (["cat", "other"] if task == "classify" else data["vocabulary"])
     for departure in RUNS[name][1].keys() & {"band", "scaled", "norm", "activation", "positions", "eps", "embedding_norm"}:
@@ -106,7 +107,7 @@ def test_algorithm_14_goes_on_with_the_prompt(name: str, runs: Path, transalg: A
         strict=True,
     ):
         expected = engine(runs / name, x)
-        assert_close(torch.tensor(P, dtype=torch.float64), expected, rtol=0, atol=1e-10)
+        assert_close(torch.tensor(P, dtype=torch.float64), expected, rtol=0, atol=PROMISED)
         assert y == int(expected[:, -1].argmax())
         x = [*x, y]
     assert data["steps"][-1]["value"] == x[len(data["given"]["x"]) :]
@@ -114,7 +115,7 @@ def test_algorithm_14_goes_on_with_the_prompt(name: str, runs: Path, transalg: A
 
 def test_a_prompt_longer_than_the_model_is_for_algorithm_14(runs: Path, transalg: Any) -> None:
     data = traced(transalg, 14, "--run", runs / "lm", "--prompt", "cat " * 9, "--ell-gen", "1")
-    assert_close(last(data), engine(runs / "lm", data["given"]["x"][-29:]), rtol=0, atol=1e-10)
+    assert_close(last(data), engine(runs / "lm", data["given"]["x"][-29:]), rtol=0, atol=PROMISED)
 
 
 @pytest.mark.parametrize("name", ["seq2seq", "prenorm"])
@@ -122,7 +123,7 @@ def test_a_prompt_longer_than_the_model_is_for_algorithm_14(runs: Path, transalg
 def test_algorithm_15_reads_z(name: str, option: str, runs: Path, transalg: Any) -> None:
     data = traced(transalg, 15, "--run", runs / name, option, "a cat", "--tau", "0", "--ell-gen", "2")
     x = data["steps"][-1]["value"]
-    assert_close(last(data), engine(runs / name, data["given"]["z"], x[:-1]), rtol=0, atol=1e-10)
+    assert_close(last(data), engine(runs / name, data["given"]["z"], x[:-1]), rtol=0, atol=PROMISED)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_training_starts_from_the_run(name: str, number: int, symbols: list[str]
     if number == 12:
         sequences = [[step["value"] for step in data["steps"] if step["line"] == 5][-1]]  # x̃, with its masks
         assert len(data["vocabulary"]) - 3 in sequences[0]
-    assert_close(last(data, "P(θ)"), engine(runs / name, *sequences), rtol=0, atol=1e-10)
+    assert_close(last(data, "P(θ)"), engine(runs / name, *sequences), rtol=0, atol=PROMISED)
     theta, trained = ([step["value"] for step in data["steps"] if step["symbol"] == "θ"][-1], data["steps"][-1]["value"])
     traced(transalg, 1, "--run", runs / name, *typed[:2], "--save-theta", before)
     from safetensors.torch import load_file

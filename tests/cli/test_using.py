@@ -18,7 +18,7 @@ from transalg.training.start import train
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = files(tmp_path_factory.mktemp("runs"))
     for task in TASKS:
-        train(config(task, folder, steps=20), folder / task)
+        train(config(task, folder, steps=20, dtype="float64"), folder / task)
     return folder
 
 

@@ -31,7 +31,10 @@ from transalg.formal import (
     unembedding,
     unidirectional,
 )
-from transalg.formal.variants import ECInference, EClassifier, ECTheta, ECTraining, banded, relative, sparse
+from transalg.formal.classification import ECInference, EClassifier, ECTheta, ECTraining
+from transalg.formal.mask import banded, sparse
+from transalg.formal.positions import relative
+from transalg.formal.systems import Gopher
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 MASK, BOS, EOS = 8, 9, 10
@@ -83,7 +86,7 @@ REFUSED = {
     "theta: expected H = 2 in layers.1.W.W_q": lambda: replace(theta, layers=(theta.layers[0], DTheta.init(**(D | {"H": 1}), L=1).layers[0])),
     "gamma: expected d_e = 6 in ℝ^{d_e}, got 5": lambda: layer_norm(e, normal(0, 5), e),
     "beta: expected d_e = 6 in ℝ^{d_e}, got 5": lambda: layer_norm(e, e, normal(0, 5)),
-    "e: expected d_e = 5 in ℝ^{d_e}, got 6": lambda: unembedding(e, normal(0, 7, 5)),
+    "W_u: expected d_e = 6 in ℝ^{N_V×d_e}, got 5": lambda: unembedding(e, normal(0, 7, 5)),
     "e: expected a tensor in ℝ^{d_e}, got list": lambda: unembedding([1.0], normal(0, 7, 5)),
     "e: expected a tensor in ℝ^{d_e}, got the shape (6, 5)": lambda: layer_norm(E, e, e),
     "e: expected real numbers in e, got torch.int64": lambda: layer_norm(torch.ones(3, dtype=torch.long), e[:3], e[:3]),
@@ -146,7 +149,8 @@ REFUSED = {
     "gamma: expected one dtype and device, torch.float64 on cpu as in e, got torch.float32 on cpu in gamma": lambda: layer_norm(e, e.float(), e),
     "E: expected T of at least 1 in ℝ^{d_z×T}, got 0": lambda: single_query_attention(e, E[:5, :0], W_qkv),
     "Mask: expected a function of ℓ and l that gives the Mask of layer l, such as unidirectional, got Tensor": lambda: DTransformer([1], theta, Mask=unidirectional(1)),
-    "W: expected a MHAttentionTheta, got RelativeMHAttentionTheta": lambda: DTransformer([1], relative(theta, 4)),
+    "W_qkv: expected a AttentionTheta, got RelativeAttentionTheta": lambda: DTransformer([1], relative(theta, 4)),
+    "W_qkv: expected a RelativeAttentionTheta, got AttentionTheta": lambda: Gopher([1], theta),
     "stop: expected one of 0, …, N_V−1 with N_V = 11, got 99": lambda: DInference([1], theta, 1, 1.0, stop=99),
     "stop: expected one of 0, …, N_V−1 with N_V = 11, got eos": lambda: DInference([1], theta, 1, 1.0, stop="eos"),
     "generator: expected a torch.Generator or None, got 5": lambda: DInference([1], theta, 1, 1.0, 5),

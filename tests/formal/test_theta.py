@@ -18,7 +18,7 @@ D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 
 
 def test_fields_are_those_of_the_paper() -> None:
-    names = {kind.__name__: [field.name for field in fields(kind)] for kind in (DTheta, ETheta, EDTheta)}
+    names = {kind.__name__: [field.name for field in fields(kind) if field.name != "special"] for kind in (DTheta, ETheta, EDTheta)}
     assert names == {
         "DTheta": ["W_e", "W_p", "layers", "gamma", "beta", "W_u"],
         "ETheta": ["W_e", "W_p", "layers", "W_f", "b_f", "gamma", "beta", "W_u"],
@@ -90,10 +90,10 @@ def test_d_attn_and_d_mid_are_d_e_over_H_unless_given() -> None:
     assert DTheta.init(**(D | {"d_e": 7}), L=1, d_attn=2, d_mid=3).sizes()["d_attn"] == 2
 
 
-@pytest.mark.parametrize("size", [0, -1])
+@pytest.mark.parametrize("size", [0, -1, 2.5, None])
 def test_sizes_are_positive_whole_numbers(size: object) -> None:
     with pytest.raises(ValueError, match="d_mlp: expected a positive integer, got"):
-        DTheta._init(**(D | {"d_mlp": size}), L=1, generator=None, dtype=torch.float64, device=None)
+        DTheta.init(**(D | {"d_mlp": size}), L=1)
 
 
 def test_init_is_random_and_repeatable() -> None:

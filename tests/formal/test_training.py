@@ -15,7 +15,7 @@ from transalg.formal import (
     ETraining,
     ETransformer,
 )
-from transalg.formal.variants import ECInference, EClassifier, ECTheta, ECTraining
+from transalg.formal.classification import ECInference, EClassifier, ECTheta, ECTraining
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 MASK, BOS, EOS = 8, 9, 10

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, tensor
 from torch.testing import assert_close
 
+from tests.tolerance import tolerance
 from transalg.formal import (
     Attention,
     AttentionTheta,
@@ -33,7 +34,7 @@ def t64(*values: object) -> Tensor:
 
 
 def close(actual: Tensor, expected: object) -> None:
-    assert_close(actual, t64(expected), rtol=0, atol=1e-12)
+    assert_close(actual, t64(expected), rtol=0, atol=tolerance(torch.float64, terms=5, depth=3, size=10))
 
 
 def test_embeddings_are_columns() -> None:

@@ -140,7 +140,7 @@ def test_recomputing_keeps_as_much_as_is_counted() -> None:
     kept = {}
     for recompute in (False, True):
         model = DTransformer(hyper)
-        model.recompute = recompute
+        model.checkpointing = recompute
         total = set()
 
         def pack(tensor, total=total):

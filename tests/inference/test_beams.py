@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import rng
+from tests.tolerance import PROMISED
 from transalg.hyper import EDHyper
 from transalg.inference import predict, search
 from transalg.model import EDTransformer
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.verify.cases import randomised, small
 
 
@@ -48,7 +49,7 @@ def test_with_enough_beams_the_search_is_exhaustive(seed: int, alpha: float) -> 
                 found.append((list(x), sum(values) / length**alpha))
     found.sort(key=lambda one: -one[1])
     (ours,) = search(model, [z], beams=64, alpha=alpha, ell_gen=ell, n_best=7)
-    assert [one.score for one in ours] == pytest.approx([value for _, value in found[:7]], abs=1e-9)
+    assert [one.score for one in ours] == pytest.approx([value for _, value in found[:7]], abs=PROMISED)
     assert ours[0].ids == found[0][0]
 
 
@@ -76,7 +77,7 @@ def test_the_search_is_what_one_would_write_down(seed: int, beams: int, alpha: f
         expected = (
             theirs if any(x == greedy.ids for _, x in theirs) else sorted([*theirs, (greedy.score, greedy.ids)], key=lambda each: -each[0])
         )
-        assert [each.score for each in ours] == pytest.approx([value for value, _ in expected[:beams]], abs=1e-9)
+        assert [each.score for each in ours] == pytest.approx([value for value, _ in expected[:beams]], abs=PROMISED)
 
 
 @given(seed=st.integers(0, 10**6), beams=st.integers(1, 6), alpha=st.sampled_from([0.0, 0.5, 1.0, 2.0]))
@@ -88,7 +89,7 @@ def test_the_best_is_never_worse_than_greedy_decoding(seed: int, beams: int, alp
     alone = search(model, z, beams=1, alpha=alpha)
     assert [one[0].ids for one in alone] == greedy
     for found, base in zip(search(model, z, beams=beams, alpha=alpha), alone, strict=True):
-        assert found[0].score >= base[0].score - 1e-9
+        assert found[0].score >= base[0].score - PROMISED
 
 
 TABLE = {
@@ -141,7 +142,7 @@ def test_scores_and_order() -> None:
         for each in found:
             steps = [*each.ids, *([model.hyper.eos_token] if each.ended else [])]
             log_p = sum(float(log_P(model, one, each.ids[:t])[token]) for t, token in enumerate(steps))
-            assert each.log_p == pytest.approx(log_p, abs=1e-9) and each.score == pytest.approx(log_p / len(steps), abs=1e-9)
+            assert each.log_p == pytest.approx(log_p, abs=PROMISED) and each.score == pytest.approx(log_p / len(steps), abs=PROMISED)
     again = [search(model, [one], beams=5, n_best=5)[0] for one in z]
     assert [[each.ids for each in found] for found in again] == [[each.ids for each in found] for found in best], "alone as among others"
 

@@ -13,7 +13,9 @@ import torch
 
 import transalg
 from tests.strategies import rng
-from tests.training.runs import TASKS, config, files
+from tests.tolerance import tolerance
+from tests.training.runs import SIZES, TASKS, config, files
+from transalg.cpu.linear import Int8Linear
 from transalg.hyper import DHyper, SpecialTokens
 from transalg.inference import RepetitionPenalty, Temperature, TopK, generate, predict
 from transalg.inference.detokenizer import IncrementalDetokenizer
@@ -26,12 +28,16 @@ from transalg.tokenization import train as train_tokenizer
 from transalg.training.start import train
 from transalg.verify.cases import randomised
 
+SAME = tolerance(torch.float64, terms=SIZES["d_mlp"], depth=2, size=10)  # a row alone and among others
+ROUNDED = tolerance(torch.float32, terms=SIZES["d_e"])  # embeddings are float32
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """In float64, where no two tokens are so close that the rounding of a batch decides between them."""
     folder = files(tmp_path_factory.mktemp("runs"))
     for task in TASKS:
-        train(config(task, folder, steps=40), folder / task)
+        train(config(task, folder, steps=40, dtype="float64"), folder / task)
     return {task: transalg.load(folder / task) for task in TASKS}
 
 
@@ -149,7 +155,7 @@ def test_filling_and_classifying(runs: dict[str, Run]) -> None:
     assert [one.label for one in results] == [max(one.P, key=one.P.get) for one in results]
     assert all(sum(one.P.values()) == pytest.approx(1) for one in results)
     alone = runs["classify"].classify("a cat")
-    assert alone.label == results[0].label and pytest.approx(results[0].P, abs=1e-6) == alone.P, "float32, another batch"
+    assert alone.label == results[0].label and pytest.approx(results[0].P, abs=SAME) == alone.P
 
 
 LONG = "a cat " * 9  # 56 tokens with bos and eos
@@ -204,19 +210,19 @@ def test_embedding(task: str, runs: dict[str, Run]) -> None:
     texts = ["a cat", "the mat", "ran"]
     matrix = runs[task].embed(texts)
     assert matrix.shape == (3, 10) and matrix.dtype == np.float32
-    np.testing.assert_allclose(runs[task].embed("ran"), matrix[2], atol=1e-6)
+    np.testing.assert_allclose(runs[task].embed("ran"), matrix[2], atol=ROUNDED)
     unit = runs[task].embed(texts, normalize=True)
-    np.testing.assert_allclose(unit, matrix / np.linalg.norm(matrix, axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(unit, matrix / np.linalg.norm(matrix, axis=1, keepdims=True), atol=ROUNDED)
 
 
 def test_scoring_what_was_written(runs: dict[str, Run]) -> None:
     run = runs["lm"]
     (one,) = run.completions(["the "], ell_gen=15, seed=2)[0]
     scored = run.score("the " + one.text, eos=one.ended)
-    assert sum(scored.log_p[4:]) == pytest.approx(one.log_p, abs=5e-4)
+    assert sum(scored.log_p[4:]) == pytest.approx(one.log_p, abs=SAME * 29)
     assert scored.tokens[:4] == list("the ") and scored.total == sum(scored.log_p)
     (best,) = runs["seq2seq"].predict("a cat", n_best=1)
-    assert runs["seq2seq"].score(best.text, context="a cat", eos=best.ended).total == pytest.approx(best.log_p, abs=5e-4)
+    assert runs["seq2seq"].score(best.text, context="a cat", eos=best.ended).total == pytest.approx(best.log_p, abs=SAME * 29)
     assert len(runs["mlm"].score("a cat").log_p) == 5
 
 
@@ -226,7 +232,7 @@ def test_an_ensemble_and_int8(runs: dict[str, Run]) -> None:
     assert pair.generate("the", ell_gen=12, seed=1) == runs["lm"].generate("the", ell_gen=12, seed=1)
     small = transalg.load(folder, quantize="int8")
     assert small.score("the cat").total == pytest.approx(runs["lm"].score("the cat").total, abs=0.3)
-    assert small.model.stand_ins()
+    assert any(isinstance(module, Int8Linear) for module in small.model.modules())
 
 
 @pytest.mark.parametrize(

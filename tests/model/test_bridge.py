@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 import transalg
 from tests.model.drawn import KINDS, models
 from tests.strategies import fill
+from tests.tolerance import PROMISED
 from transalg.formal import DTheta, DTransformer, EDTheta, EDTransformer, ETheta, ETransformer
-from transalg.formal.variants import ECTheta, Gopher, relative, tied
+from transalg.formal.classification import ECTheta
+from transalg.formal.positions import relative
+from transalg.formal.systems import Gopher
+from transalg.formal.unembedding import tied
 from transalg.hyper import DHyper, EDHyper, EHyper
 from transalg.verify.cases import small
 
@@ -66,7 +70,7 @@ def test_the_architectures_by_hand() -> None:
         (transalg.DTransformer.from_theta(relative(d, 4, torch.Generator().manual_seed(0)), norm="RMSnorm")(x), Gopher(x[0], relative(d, 4, torch.Generator().manual_seed(0)))),
     ]  # fmt: skip
     for logits, P in pairs:
-        assert torch.allclose(logits.softmax(-1)[0].T, P, rtol=0, atol=1e-14)
+        assert torch.allclose(logits.softmax(-1)[0].T, P, rtol=0, atol=PROMISED)
 
 
 def test_theta_is_a_copy_in_float64() -> None:

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from tests.model.models import KINDS, RICH, inputs
 from tests.strategies import rng
+from tests.tolerance import PROMISED
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper
 from transalg.model import DTransformer
 from transalg.verify.batches import draw
@@ -112,4 +113,4 @@ def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_fir
             row["x"], theta, embedding_norm=systems.no_norm, block=block, dropout=dropout
         )
     assert next(calls) == len(masks) > 1
-    assert_close(ours, P, rtol=0, atol=1e-12)
+    assert_close(ours, P, rtol=0, atol=PROMISED)

@@ -16,14 +16,14 @@ def test_unpacking_undoes_packing(lengths: list[int], wider: int) -> None:
     B, ell = len(lengths), max(lengths) + wider
     ids = torch.arange(1, B * ell + 1).view(B, ell)
     where = rows((B, ell), lengths, CPU)
-    packed = where.pack(ids)
+    packed = where.unpad(ids)
     assert len(packed) == sum(lengths)
     there = torch.arange(ell) < torch.tensor(lengths)[:, None]
-    assert where.unpack(packed).equal(ids * there)
-    assert packed[where.firsts].equal(ids[:, 0])
+    assert where.pad(packed).equal(ids * there)
+    assert packed[where.first_tokens].equal(ids[:, 0])
     positions = where.positions(CPU)
     if positions is not None:
-        assert where.unpack(positions).equal(torch.arange(ell).expand(B, ell) * there)
+        assert where.pad(positions).equal(torch.arange(ell).expand(B, ell) * there)
 
 
 @given(lengths=lengths)
@@ -57,7 +57,7 @@ def test_pairs_stay_pairs(data: st.DataObject) -> None:
     x_lengths = data.draw(st.lists(st.integers(1, 23), min_size=len(z_lengths), max_size=len(z_lengths)))
     B = len(z_lengths)
     z, x, buckets = paired((B, 23), z_lengths, (B, 24), x_lengths, CPU)
-    owners = [where.pack(torch.arange(B)[:, None].expand(where.shape)) for where in (z, x)]
+    owners = [where.unpad(torch.arange(B)[:, None].expand(where.shape)) for where in (z, x)]
     for side, owner in (("keys", owners[0]), ("queries", owners[1])):
         assert sum(getattr(bucket, side).count for bucket in buckets) == len(owner)
     of_z = owners[0].double()[:, None].split([bucket.keys.count for bucket in buckets])

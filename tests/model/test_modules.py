@@ -201,7 +201,9 @@ def test_distributed_data_parallel(kind: type, process_group: None) -> None:
     wrapped(*ids).square().sum().backward()
     plain(*ids).square().sum().backward()
     for (name, ours), theirs in zip(model.named_parameters(), plain.parameters(), strict=True):
-        assert (ours.grad is None) == (theirs.grad is None) and (ours.grad is None or ours.grad.equal(theirs.grad)), name
+        assert (ours.grad is None) == (theirs.grad is None), name
+        if theirs.grad is not None:
+            assert_close(ours.grad, theirs.grad)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -211,7 +213,7 @@ def test_fully_sharded(kind: type, process_group: None) -> None:
     ids = inputs(kind, full=False)
     shard(model, dist.device_mesh.init_device_mesh("cpu", (1,)))
     logits = model(*ids)
-    assert logits.equal(plain(*ids))
+    assert_close(logits, plain(*ids))  # gathered weights may be aligned otherwise, which kernels heed
     logits.square().sum().backward()
     plain(*ids).square().sum().backward()
     for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
@@ -285,7 +287,7 @@ def test_layers_computed_again_give_the_same_gradients(kind: type) -> None:
     model = MODELS[kind](small(kind, **RICH[kind] | {"dropout": 0.3}), generator=rng(0), dtype=torch.float64).train()
     found = []
     for recompute in (False, True):
-        model.recompute = recompute
+        model.checkpointing = recompute
         model.zero_grad()
         torch.manual_seed(5)
         model(*inputs(kind, full=False)).square().sum().backward()

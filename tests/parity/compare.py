@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from tests.tolerance import PROMISED
 from transalg.formal.tree import Theta
 
 IDS = [21, 3, 0, 17, 3, 20, 8, 11, 2, 19, 22]
@@ -32,7 +33,7 @@ def log_likelihood(logits: Tensor, x: list[int]) -> Tensor:
     return torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(x[1:]), reduction="sum")
 
 
-def assert_same_theta(ours: Theta, theirs: Theta, atol: float = 1e-10) -> None:
+def assert_same_theta(ours: Theta, theirs: Theta, atol: float = PROMISED) -> None:
     assert type(ours) is type(theirs) and ours.named().keys() == theirs.named().keys()
     for name, part in ours.named().items():
         assert_close(part, theirs.named()[name], rtol=0, atol=atol, msg=lambda text, name=name: f"{name}: {text}")

@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from tests.parity.compare import IDS, assert_same_theta, gradient, randomise, weight
+from tests.tolerance import PROMISED
 from transalg.formal import ETheta, ETraining, ETransformer, Layer, MHAttentionTheta
+from transalg.formal.classification import EClassifier, ECTheta, ECTraining
 from transalg.formal.notation import choose
-from transalg.formal.variants import EClassifier, ECTheta, ECTraining
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 
@@ -65,7 +66,7 @@ bert = partial(ETransformer, eps=EPS)
 @pytest.mark.parametrize("ell", [1, 2, 7, ELL_MAX])
 def test_probabilities(ell: int) -> None:
     model, x = peer(), torch.tensor(IDS[:ell])
-    assert_close(bert(x, theta_of(model)), logits(model, x).softmax(dim=-1).T, rtol=0, atol=1e-10)
+    assert_close(bert(x, theta_of(model)), logits(model, x).softmax(dim=-1).T, rtol=0, atol=PROMISED)
 
 
 def test_gradients() -> None:
@@ -119,7 +120,7 @@ def test_classifier_training() -> None:
             classify(x, theta()),
             head(hidden(model, torch.tensor(x))[0]).softmax(dim=-1).detach(),
             rtol=0,
-            atol=1e-10,
+            atol=PROMISED,
         )
     theta_hat = ECTraining(xs, cs, theta(), 3, eta, EClassifier=classify)
     optimiser = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=eta)

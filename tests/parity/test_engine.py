@@ -7,11 +7,12 @@ from torch.testing import assert_close
 
 from tests.parity import test_bert, test_gpt2, test_torch_transformer
 from tests.parity.compare import assert_same_theta, gradient, randomise, weight
+from tests.tolerance import PROMISED
 from transalg.formal.systems import BERT, BERTTheta, PreNormEDTheta, PreNormEDTransformer
 from transalg.model import DTransformer, EDTransformer, ETransformer
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
-exactly = {"rtol": 0, "atol": 1e-10}
+exactly = {"rtol": 0, "atol": PROMISED}
 IDS = torch.randint(23, (4, 11), generator=torch.Generator().manual_seed(0))
 LENGTHS = [11, 3, 1, 7]
 THERE = torch.arange(11) < torch.tensor(LENGTHS)[:, None]

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from tests.parity.compare import IDS, assert_same_theta, gradient, log_likelihood, randomise, weight
+from tests.tolerance import PROMISED
 from transalg.formal import DecoderLayer, EDTheta, EDTraining, EDTransformer, Layer, MHAttentionTheta
 
 N_V, ELL_MAX, L_ENC, L_DEC, H, D_E, D_MLP = 23, 11, 2, 3, 3, 15, 19
@@ -72,7 +73,7 @@ def peer(eps: float = 1e-5) -> Peer:
 @pytest.mark.parametrize(("ell_z", "ell_x"), [(1, 1), (1, 7), (7, 1), (5, 3), (3, ELL_MAX)])
 def test_probabilities(ell_z: int, ell_x: int) -> None:
     model, z, x = peer(), IDS[::-1][:ell_z], IDS[:ell_x]
-    assert_close(EDTransformer(z, x, theta_of(model)), model(z, x).softmax(dim=-1).T.detach(), rtol=0, atol=1e-10)
+    assert_close(EDTransformer(z, x, theta_of(model)), model(z, x).softmax(dim=-1).T.detach(), rtol=0, atol=PROMISED)
 
 
 def test_epsilon_reaches_every_norm() -> None:
@@ -81,7 +82,7 @@ def test_epsilon_reaches_every_norm() -> None:
         EDTransformer(z, x, theta_of(model), eps=0.1),
         model(z, x).softmax(dim=-1).T.detach(),
         rtol=0,
-        atol=1e-10,
+        atol=PROMISED,
     )
 
 

@@ -6,8 +6,9 @@ from torch.testing import assert_close
 
 from tests.parity.compare import randomise
 from tests.strategies import normal
-from transalg.formal import unidirectional
-from transalg.formal.variants import RelativeMHAttention, RelativeMHAttentionTheta, relative_sinusoids
+from tests.tolerance import PROMISED
+from transalg.formal import MHAttention, unidirectional
+from transalg.formal.positions import RelativeAttention, RelativeMHAttentionTheta, relative_sinusoids
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 
@@ -47,4 +48,4 @@ def test_attention_by_relative_position() -> None:
         peer.r_w_bias.detach(),
         peer.r_r_bias.detach(),
     )
-    assert_close(RelativeMHAttention(X, X, W, Mask), theirs.detach(), rtol=0, atol=1e-10)
+    assert_close(MHAttention(X, X, W, Mask, Attention=RelativeAttention), theirs.detach(), rtol=0, atol=PROMISED)

@@ -10,8 +10,9 @@ from torch.testing import assert_close
 
 from tests.parity.compare import assert_same_theta
 from tests.strategies import rng
+from tests.tolerance import PROMISED
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, SpecialTokens
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.tasks.losses import C_loss, D_loss, E_loss, ED_loss
 from transalg.tasks.masking import mask, mask_by_row
 from transalg.verify.batches import draw
@@ -25,7 +26,7 @@ def setting(kind: type, **departures: Any):
 
 
 def compare(model, ours: torch.Tensor, formal, theta) -> None:
-    assert_close(ours.detach(), formal(theta), rtol=0, atol=1e-11)
+    assert_close(ours.detach(), formal(theta), rtol=0, atol=PROMISED)
     ours.backward()
     assert_same_theta(model.theta_gradient(), grad(formal)(theta))
 

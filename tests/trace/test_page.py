@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64decode
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ import torch
 from torch.testing import assert_close
 
 from tests.strategies import rng
-from transalg.formal import DTheta, DTransformer
-from transalg.formal.variants import RelativeMHAttention, relative
+from transalg.formal import DTheta, DTransformer, MHAttention
+from transalg.formal.positions import RelativeAttention, relative
 from transalg.trace.example import example
 from transalg.trace.export import as_data, visible
 from transalg.trace.page import page, typeset
@@ -97,7 +98,8 @@ def test_of_a_large_vocabulary_the_page_shows_the_most_probable_tokens() -> None
 
 def test_of_many_features_the_page_shows_the_first() -> None:
     theta = DTheta.init(N_V=11, ell_max=67, L=1, H=1, d_e=8, d_mlp=3, generator=rng(0))
-    trace = run(DTransformer, [1] * 67, relative(theta, 16, rng(1)), depth=2, MHAttention=RelativeMHAttention)
+    by_distance = partial(MHAttention, Attention=RelativeAttention)
+    trace = run(DTransformer, [1] * 67, relative(theta, 16, rng(1)), depth=2, MHAttention=by_distance)
     shown = {step["symbol"]: step for step in data_of(page(trace))["steps"]}
     assert shown["r"]["shape"] == [16, 67, 67] and shown["r"]["value"]["shape"] == [7, 67, 67]
     assert shown["r"]["part"] == "the first 7 of d_r" and shown["S"]["part"] == ""

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import partial
 from math import prod
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from torch.testing import assert_close
 
 import transalg
 from tests.strategies import rng
-from transalg.formal import DTheta, DTransformer, ETheta, ETraining
+from transalg.formal import DTheta, DTransformer, ETheta, ETraining, MHAttention
+from transalg.formal.norm import RMSnorm
 from transalg.formal.notation import softmax
-from transalg.formal.variants import RelativeMHAttention, RMSnorm, relative
+from transalg.formal.positions import RelativeAttention, relative
 from transalg.trace.example import example
 from transalg.trace.record import Trace, run
 from transalg.trace.setting import Settings, Sizes
@@ -94,12 +96,12 @@ def test_a_variant_is_traced_like_the_rest() -> None:
         relative(theta, 4, rng(0)),
         depth=2,
         layer_norm=RMSnorm,
-        MHAttention=RelativeMHAttention,
+        MHAttention=partial(MHAttention, Attention=RelativeAttention),
     )
     assert {step.algorithm.name for step in trace.steps} == {
         "DTransformer",
         "RMSnorm",
-        "RelativeMHAttention",
+        "MHAttention",
         "RelativeAttention",
     }
     assert next(step for step in trace.steps if step.symbol == "R").dims == ("d_attn", "ℓ_z", "ℓ_x")

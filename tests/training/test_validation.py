@@ -10,7 +10,7 @@ from tests.strategies import rng
 from tests.training.runs import TASKS, config, files
 from transalg.data.rows import Rows
 from transalg.hyper import Hyper
-from transalg.runs.models import build
+from transalg.model import build
 from transalg.tasks import evaluation, find
 from transalg.tasks.losses import Objective
 from transalg.training.prepare import prepare

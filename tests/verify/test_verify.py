@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transalg.hyper import PRESETS, DHyper
-from transalg.model import attention, blocks
+from transalg.model import kernels
 from transalg.model.cache import Cache
 from transalg.verify.batches import draw
 from transalg.verify.cases import Case, cases, shrunk, small, verify
@@ -30,7 +30,7 @@ def test_a_broken_model_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None
     """The tool can fail: an engine whose causal attention sees everything."""
     case = next(cases())
     assert verify(case).holds
-    whole = attention.dense
+    whole = kernels.dense
     monkeypatch.setattr(attention, "dense", lambda q, k, v, **options: whole(q, k, v, **options | {"causal": False}))
     verdict = verify(case)
     assert not verdict.holds and verdict.of_P > 1e-3 and verdict.laws["cache"] > 1e-3

@@ -1,6 +1,7 @@
 """transalg presets: the published systems as departures from the paper, and what they cost."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -124,7 +125,7 @@ def _list(console: Console) -> None:
     console.print("transalg presets NAME shows all departures of one, and what it costs to train and to decode.")
 
 
-def _fields(departures: dict[str, object]) -> str:
+def _fields(departures: Mapping[str, object]) -> str:
     return ", ".join(name if value is True else f"{name}={value}" for name, value in departures.items())
 
 

@@ -140,7 +140,7 @@ class Trace:
     ) -> "Example":
         """The algorithm's call on a trained model and a text in its vocabulary."""
         import transalg
-        from transalg.model.bridge import formal_counterpart
+        from transalg.model.counterpart import formal_counterpart
         from transalg.trace.example import Data, Model, numbered, trained_example
 
         number, run = numbered(algorithm), transalg.load(folder)

@@ -40,8 +40,8 @@ def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Fl
             Annotated[bool, tyro.conf.arg(help=f"do not {doc}" if default else doc, help_behavior_hint="")],
             field(default=bool(default)),
         )
-    if "choices" in metadata:
-        kind = Literal[metadata["choices"]]
+    if choices := metadata.get("choices"):
+        kind = Literal[choices]
     kinds = [one for one in get_args(kind) if one is not type(None)] or [kind]
     if all(isinstance(one, str) for one in kinds):
         metavar = "{" + ",".join(kinds) + "}"

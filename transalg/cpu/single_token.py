@@ -1,115 +1,164 @@
-"""One new token of one row, written out: what `decode` does, with everything looked up once instead of at every token.
+"""One new token of one row: what `Decoder.decode` does, with everything looked up once instead of at every token.
 
-Such a token is little to compute beside reading the weights, so that looking up what to do with it takes a good part of the time.
+Such a token is little to compute beside reading the weights, so that looking up what to do with it takes a good part of the time. Every unit
+that this way knows is named here; a model with any other gets none, and decodes as usual.
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import repeat
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from transalg.model.blocks import NORMS, Attention, DecoderLayer, Layer, Sublayers
+from transalg.hyper.heads import Heads
+from transalg.hyper.mask import Band, Causal
+from transalg.model.attention import Attention
 from transalg.model.cache import Cache
+from transalg.model.layers import DecoderLayer, Layer, Sublayers
+from transalg.model.mlp import MLP
+from transalg.model.norm import NORMS
+from transalg.model.positions import POSITIONS, Learned, NoPositions, Sinusoids
+from transalg.model.unembedding import matrix_name
+
+if TYPE_CHECKING:
+    from transalg.cpu.wrapped import SingleToken, Wrapped, WrappedDecoder
+
+POSITIONS_KNOWN = (Learned, Sinusoids, NoPositions)  # those that act on the embeddings alone
+MASKS_KNOWN = (Causal, Band)
+NORMS_KNOWN: dict[Callable[..., Tensor], str] = {NORMS["layer_norm"].compute: "layer_norm", NORMS["RMSnorm"].compute: "RMSnorm"}
 
 Map = Callable[[Tensor], Tensor]  # of one row
-# of one row, with what the cache has for it: room for q, k, v, places of the new key and value, all keys, turned, and values; those of z and a mask
-Sublayer = Callable[[Tensor, Any, Any], Tensor]
+Room = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # for query, key and value of the new token, see `_room`
+Tokens = tuple[
+    Room, Tensor, Tensor, Tensor, Tensor
+]  # of one layer: the room, places of the new key and value, all keys transposed, all values
+Context = tuple[Tensor, Tensor, Tensor | None] | None  # of one layer: keys and values of z, and a mask
+Sublayer = Callable[[Tensor, Tokens, Context], Tensor]
 
 
-def write_out(model: Any) -> None:
-    """From now on a decoder takes one token of one row the short way, with the parameters and stand-ins that it has now.
-
-    Not where positions are relative: there is too much to do.
-    """
-    if hasattr(model, "decode") and model.hyper.positions != "relative":
-        model.alone = _model(model, model.dec if hasattr(model, "dec") else model.layers)
+def single_token(model: "WrappedDecoder") -> "SingleToken | None":
+    """The short way of a model, with the parameters and kernels that it has now; None if it has a unit that this way does not know."""
+    layers = [layer for layer in model.decoding_layers if isinstance(layer, Sublayers)]
+    return _short_way(model, layers) if _known(model, layers) else None
 
 
-def _model(model: Any, layers: Any) -> Callable[[Tensor, Cache], Tensor]:
-    """The logits, 1 × N_V, of what follows a token, 1 × 1."""
-    rows, scale = _rows(model.W_e), sqrt(model.hyper.d_e) if model.hyper.scaled else None
-    unembed = model.for_one("W_e" if model.hyper.tied else "W_u", "b_u")
+def _known(model: "WrappedDecoder", layers: list[Sublayers]) -> bool:
+    """Whether every unit of the model is one that is written out below."""
+    attentions = [module for layer in layers for module in layer.modules() if isinstance(module, Attention)]
+    return (
+        type(POSITIONS[model.hyper.positions]) in POSITIONS_KNOWN
+        and all(type(attention.positions) in POSITIONS_KNOWN and type(attention.heads) is Heads for attention in attentions)
+        and all(type(attention.mask) in MASKS_KNOWN for layer in layers for attention in _self_attentions(layer))
+        and all(layer.norm.compute in NORMS_KNOWN and type(layer.mlp) is MLP for layer in layers)
+        and all(_bare(type(layer)) in (Layer, DecoderLayer) for layer in layers)
+    )
+
+
+def _bare(kind: type) -> type:
+    """The class that a wrapped class wraps."""
+    return kind.__mro__[2] if kind.__name__.startswith("Wrapped") else kind
+
+
+def _self_attentions(layer: Sublayers) -> list[Attention]:
+    return [layer.W] if isinstance(layer, Layer) else [layer.W_dec] if isinstance(layer, DecoderLayer) else []
+
+
+def _short_way(model: "WrappedDecoder", layers: list[Sublayers]) -> "SingleToken":
+    hyper = model.hyper
+    scale = sqrt(hyper.d_e) if hyper.scaled else None
+    unembed = model.one_row(matrix_name(hyper), "b_u")
     through = [_layer(layer) for layer in layers]
+    room, rows, table = _room(model), partial(model.rows, "W_e"), POSITIONS[hyper.positions].table
 
     def decode(ids: Tensor, cache: Cache) -> Tensor:
         (t,) = cache.lengths
         X = rows(ids[0])
-        X = (X if scale is None else X * scale) + model._positions.narrow(0, t, 1)
+        W_p = table(model, hyper)
+        X = X if scale is None else X * scale
+        X = X if W_p is None else X + W_p.narrow(0, t, 1)
         keys, values = cache.keys[:, 0], cache.values[:, 0]
         new = keys.narrow(2, t, 1).unbind(), values.narrow(2, t, 1).unbind()
         seen = keys.narrow(2, 0, t + 1).mT.unbind(), values.narrow(2, 0, t + 1).unbind()
-        of_z = [(k, v, cache.cross_mask) for k, v in cache.cross] or repeat(None)
-        for layer, own, other in zip(through, zip(repeat(cache.room), *new, *seen, strict=False), of_z, strict=False):
-            X = layer(X, own, other)
+        contexts = [(k, v, cache.cross_mask) for k, v in cache.cross] or repeat(None)
+        for layer, tokens, context in zip(through, zip(repeat(room), *new, *seen, strict=False), contexts, strict=False):
+            X = layer(X, tokens, context)
         cache.lengths[0] = t + 1
-        logits: Tensor = unembed(model.last_norm(X))
-        return logits
+        return unembed(model.last_norm(X))
 
     return decode
 
 
-def _rows(W_e: Any) -> Map:
-    return (lambda ids: torch.embedding(W_e, ids)) if isinstance(W_e, Tensor) else W_e.rows
+def _room(model: "WrappedDecoder") -> Room:
+    """Memory for query, key and value of a new token: for all of them; for each, H × 1 × d; and H × 1 × 1."""
+    heads = model.hyper.heads
+    row = torch.empty(1, heads.H * (2 * heads.d_attn + heads.d_mid), dtype=model.dtype, device=model.device)
+    q, k, v = (part.view(heads.H, 1, -1) for part in torch.split(row[0], list(heads.matrices["qkv"])))
+    return row, q, k, v, q[:, :, :1]
 
 
-def _layer(layer: Layer | DecoderLayer) -> Sublayer:
-    """Each sub-layer with its norm, before it or behind the addition."""
+def _layer(layer: Sublayers) -> Sublayer:
+    """Each sub-layer with its norm, before it or after the addition."""
     if isinstance(layer, Layer):
         parts = [(_norm(layer, 1), _attention(layer.W)), (_norm(layer, 2), _mlp(layer, 1))]
     else:
+        assert isinstance(layer, DecoderLayer)
         parts = [(_norm(layer, 3), _attention(layer.W_dec)), (_norm(layer, 4), _cross(layer.W_ed)), (_norm(layer, 5), _mlp(layer, 3))]
 
-    def first(X: Tensor, own: Any, other: Any) -> Tensor:
+    def pre_norm(X: Tensor, tokens: Tokens, context: Context) -> Tensor:
         for norm, sublayer in parts:
-            X = sublayer(norm(X), own, other).add_(X)
+            X = sublayer(norm(X), tokens, context).add_(X)
         return X
 
-    def behind(X: Tensor, own: Any, other: Any) -> Tensor:
+    def post_norm(X: Tensor, tokens: Tokens, context: Context) -> Tensor:
         for norm, sublayer in parts:
-            X = norm(sublayer(X, own, other).add_(X))
+            X = norm(sublayer(X, tokens, context).add_(X))
         return X
 
-    return first if layer.norm_first else behind
+    return pre_norm if layer.norm_first else post_norm
 
 
 def _attention(W: Attention) -> Sublayer:
-    qkv, out, band, scale = W.for_one_into("W_qkv", "b_qkv"), W.for_one("W_o", "b_o"), W.band, 1 / sqrt(W.d_attn)
+    wrapped: Wrapped = W  # type: ignore[assignment]
+    qkv, out, width, scale = wrapped.one_row_into("W_qkv", "b_qkv"), wrapped.one_row("W_o", "b_o"), W.width, 1 / sqrt(W.heads.d_attn)
 
-    def decode(X: Tensor, own: Any, other: Any) -> Tensor:
-        (row, q, k, v, of_scores), new_key, new_value, keys, values = own
+    def decode(X: Tensor, tokens: Tokens, context: Context) -> Tensor:
+        (row, q, k, v, like_scores), new_key, new_value, keys, values = tokens
         qkv(X, row)
         new_key.copy_(k)
         new_value.copy_(v)
-        if band is not None:
-            keys, values = keys[:, :, -band:], values[:, -band:]
-        S = torch.baddbmm(of_scores, q, keys, beta=0, alpha=scale)  # the first one only gives the shape
+        if width is not None:
+            keys, values = keys[:, :, -width:], values[:, -width:]
+        S = torch.baddbmm(like_scores, q, keys, beta=0, alpha=scale)  # the first one only gives the shape
         return out(torch.bmm(torch.softmax(S, dim=-1), values).view(1, -1))
 
     return decode
 
 
 def _cross(W: Attention) -> Sublayer:
-    q, out, H, attend = W.for_one("W_q", "b_q"), W.for_one("W_o", "b_o"), W.H, F.scaled_dot_product_attention
+    wrapped: Wrapped = W  # type: ignore[assignment]
+    q, out, H = wrapped.one_row("W_q", "b_q"), wrapped.one_row("W_o", "b_o"), W.heads.H
 
-    def decode(X: Tensor, own: Any, other: tuple[Tensor, Tensor, Tensor | None]) -> Tensor:
-        return out(attend(q(X).view(1, H, 1, -1), *other).view(1, -1))
+    def decode(X: Tensor, tokens: Tokens, context: Context) -> Tensor:
+        assert context is not None
+        return out(F.scaled_dot_product_attention(q(X).view(1, H, 1, -1), *context).view(1, -1))
 
     return decode
 
 
-def _mlp(layer: Sublayers, first: int) -> Sublayer:
-    (one, other), activation = (layer.for_one(f"W_mlp{i}", f"b_mlp{i}") for i in (first, first + 1)), layer.activation
-    return lambda X, own, of_z: other(activation(one(X)))
+def _mlp(layer: Sublayers, number: int) -> Sublayer:
+    wrapped: Wrapped = layer  # type: ignore[assignment]
+    first, second = (wrapped.one_row(f"W_mlp{i}", f"b_mlp{i}") for i in (number, number + 1))
+    activation = layer.mlp.activation
+    return lambda X, tokens, context: second(activation(first(X)))
 
 
 def _norm(layer: Sublayers, i: int) -> Map:
-    gamma, beta = (layer.optional(name) for name in NORMS[i])
-    assert gamma is not None
+    gamma, beta = layer.get_parameter(f"gamma{i}"), layer.optional(f"beta{i}")
     shape, eps = list(gamma.shape), layer.eps
-    if beta is None:
+    if NORMS_KNOWN[layer.norm.compute] == "RMSnorm":
         return lambda X: torch.rms_norm(X, shape, gamma, eps)
     return lambda X: torch.layer_norm(X, shape, gamma, beta, eps)

@@ -1,8 +1,10 @@
-"""The domains of the paper's symbols: what may enter an algorithm, and a ValueError that says so for what may not.
+"""The domains of the paper's symbols: what may enter an algorithm, and a ValueError for what may not.
 
-An algorithm's body is the paper's lines and nothing else, so its inputs are looked at before it starts:
-`@checked(theta=parameters(DTheta), x=tokens)` admits `theta`, then `x`. A rule gets the symbol, its value and the scope (what
-is known by now) and returns what the algorithm is to see: a list of token IDs, say, becomes a tensor beside θ.
+An algorithm's body is the paper's lines and nothing else, so `@checked` looks at its arguments before it
+starts. The annotations say most of it: θ is of its kind, a tensor has the shape of its annotation, a Mask a
+row for every key. What they cannot say is a rule: `@checked(x=tokens, eps=epsilon)`. A rule gets the
+symbol, its value and the scope (what is known by now) and returns what the algorithm is to see: a list of
+token IDs becomes a tensor.
 """
 
 import functools
@@ -11,31 +13,36 @@ import math
 import numbers
 import operator
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from types import UnionType
+from typing import ParamSpec, SupportsIndex, TypeVar, get_args
 
 import torch
+from jaxtyping import AbstractArray, Bool, Float
 from torch import Tensor
 
+from .mask import Masks
 from .theta import TransformerTheta
-from .tree import Theta
+from .tree import DEPTHS, Theta
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+PARAMETERS = ("W", "b_", "gamma", "beta")  # how the symbols of parameters begin; those of activations do not
 
 
 @dataclass
 class Scope:
     """The arguments of one call, and the sizes their shapes have given the paper's symbols so far."""
 
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
     sizes: dict[str, int] = field(default_factory=dict)
-    like: tuple[str, torch.dtype, torch.device] | None = None  # the first tensor's name, and what all others must be of
+    like: tuple[str, torch.dtype, torch.device] | None = None  # the first tensor: its name, dtype and device
 
     @property
     def theta(self) -> TransformerTheta:
-        theta: TransformerTheta = self.arguments["theta"] if "theta" in self.arguments else self.arguments["theta_hat"]
+        theta = self.arguments["theta"] if "theta" in self.arguments else self.arguments["theta_hat"]
+        assert isinstance(theta, TransformerTheta)
         return theta
 
     def same(self, symbol: str, name: str, part: Tensor) -> None:
@@ -43,24 +50,26 @@ class Scope:
         self.like = self.like or (name, part.dtype, part.device)
         first, dtype, device = self.like
         if (part.dtype, part.device) != (dtype, device):
-            raise refuse(symbol, f"one dtype and device, {dtype} on {device} as in {first}", f"{part.dtype} on {part.device} in {name}")
+            expected = f"one dtype and device, {dtype} on {device} as in {first}"
+            raise refuse(symbol, expected, f"{part.dtype} on {part.device} in {name}")
 
 
-Rule = Callable[[str, Any, Scope], Any]
+Rule = Callable[[str, object, Scope], object]
 
 
 def checked(**rules: Rule) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Admit the named arguments by their rules, in the order given, before the algorithm runs."""
+    """Admit θ, the tensors, then the arguments of these rules in their order, before the algorithm runs."""
 
     def declare(algorithm: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         signature = inspect.signature(algorithm)
+        in_order = _in_order(signature, rules)
 
         @functools.wraps(algorithm)
         def admit(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             scope = Scope(bound.arguments)
-            for symbol, rule in rules.items():
+            for symbol, rule in in_order.items():
                 bound.arguments[symbol] = rule(symbol, bound.arguments[symbol], scope)
             return algorithm(*bound.args, **bound.kwargs)
 
@@ -69,12 +78,50 @@ def checked(**rules: Rule) -> Callable[[Callable[Arguments, Result]], Callable[A
     return declare
 
 
-def refuse(symbol: str, expected: str, came: object) -> ValueError:
-    return ValueError(f"{symbol}: expected {expected}, got {came}")
+def _in_order(signature: inspect.Signature, rules: dict[str, Rule]) -> dict[str, Rule]:
+    """Every rule of an algorithm: of θ first, for the sizes of all else are its own."""
+    thetas: dict[str, Rule] = {}
+    tensors: dict[str, Rule] = {}
+    for symbol, parameter in signature.parameters.items():
+        kind = parameter.annotation
+        if _is_theta(kind):
+            thetas[symbol] = rules.get(symbol) or parameters(kind)
+        elif symbol not in rules and (rule := _by_shape(symbol, kind)):
+            tensors[symbol] = rule
+    if unknown := rules.keys() - signature.parameters.keys():
+        raise TypeError(f"checked: expected rules for arguments, got one for {min(unknown)}")
+    return thetas | tensors | {symbol: rule for symbol, rule in rules.items() if symbol not in thetas}
+
+
+def _is_theta(kind: object) -> bool:
+    """Whether an annotation is a θ, or one of several."""
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return all(isinstance(one, type) and issubclass(one, Theta) for one in kinds)
+
+
+def _by_shape(symbol: str, kind: object) -> Rule | None:
+    """The rule that the annotation of a tensor says."""
+    if isinstance(kind, UnionType) and type(None) in get_args(kind):
+        (tensor,) = (one for one in get_args(kind) if one is not type(None))
+        rule = _by_shape(symbol, tensor)
+        return optional(rule) if rule else None
+    if not isinstance(kind, type) or not issubclass(kind, AbstractArray):
+        return None
+    symbols = kind.dim_str.split()
+    dtype: object = kind.dtype
+    if dtype is Float:
+        return shaped(*symbols, parameter=symbol.startswith(PARAMETERS))
+    if dtype is Bool:
+        return mask(*symbols)
+    raise TypeError(f"checked: expected a rule for {symbol}, which its annotation does not give")
+
+
+def refuse(symbol: str, expected: str, got: object) -> ValueError:
+    return ValueError(f"{symbol}: expected {expected}, got {got}")
 
 
 def readable(part: Tensor) -> bool:
-    """Under torch.func.vmap a tensor stands for many, on the meta device for none: there are no values to look at."""
+    """Whether a tensor has values: under torch.func.vmap it stands for many, on the meta device for none."""
     while torch._C._functorch.is_functorch_wrapped_tensor(part):
         if torch._C._functorch.is_batchedtensor(part):
             return False
@@ -82,25 +129,40 @@ def readable(part: Tensor) -> bool:
     return not part.is_meta
 
 
-# Parameters and activations --------------------------------------------------------------------------------------------
+# Parameters and activations -----------------------------------------------------------------------
 
 
-def parameters(kind: type[Theta], *, wider: bool = False) -> Rule:
-    """A θ of the given kind: its parts agree in shape, dtype and device, and every number is finite.
+def parameters(kind: type[Theta] | UnionType, *, wider: bool = False, wider_layers: bool = False) -> Rule:
+    """A θ of this kind: its parts agree in shape, dtype and device, and every number is finite.
 
-    `wider` admits a θ with more parts, for an algorithm that only hands θ on to a transformer, which then says what it takes.
+    A subclass has parts that an algorithm would leave out, so it is refused, θ itself and its layers alike.
+    `wider` admits it for an algorithm that only hands θ on, and `wider_layers` for one that hands on its
+    layers: what they are handed to then says what it takes.
     """
+    kinds: tuple[type[Theta], ...] = get_args(kind) or (kind,)
+    names = " or ".join(f"a {one.__name__}" for one in kinds)
 
-    def rule(symbol: str, theta: Any, scope: Scope) -> Theta:
-        if type(theta) is not kind and not (wider and isinstance(theta, kind)):  # a subclass has parts that this algorithm would leave out
-            raise refuse(symbol, f"a {kind.__name__}", type(theta).__name__)
+    def rule(symbol: str, theta: object, scope: Scope) -> Theta:
+        if not isinstance(theta, kinds) or not (wider or type(theta) in kinds):
+            raise refuse(symbol, names, type(theta).__name__)
         scope.sizes |= theta.sizes()
         for name, part in theta.named().items():
             scope.same(symbol, f"{symbol}.{name}", part)
             real(symbol, part, f"{symbol}.{name}")
+        if not (wider or wider_layers):
+            _plain_layers(symbol, theta)
         return theta
 
     return rule
+
+
+def _plain_layers(symbol: str, theta: Theta) -> None:
+    """Refuse a layer of another kind than θ declares."""
+    for name in DEPTHS:
+        for l, layer in enumerate(getattr(theta, name, ())):
+            kind, _ = get_args(type(theta).__dataclass_fields__[name].type)  # type: ignore[attr-defined]
+            if type(layer) is not kind:
+                raise refuse(symbol, f"{name}.{l} to be a {kind.__name__}", type(layer).__name__)
 
 
 def real(symbol: str, part: Tensor, name: str) -> None:
@@ -111,12 +173,14 @@ def real(symbol: str, part: Tensor, name: str) -> None:
 
 
 def shaped(*symbols: str, parameter: bool = False) -> Rule:
-    """A tensor whose dimensions are these symbols, each of one size throughout the arguments; finite if it is a parameter."""
+    """A tensor with these dimensions, each of one size in all arguments; finite if it is a parameter."""
+    space = f"ℝ^{{{'×'.join(symbols)}}}"
 
-    def rule(symbol: str, value: Any, scope: Scope) -> Tensor:
-        space = f"ℝ^{{{'×'.join(symbols)}}}"
-        if not isinstance(value, Tensor) or value.ndim != len(symbols):
-            raise refuse(symbol, f"a tensor in {space}", f"the shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__)
+    def rule(symbol: str, value: object, scope: Scope) -> Tensor:
+        if not isinstance(value, Tensor):
+            raise refuse(symbol, f"a tensor in {space}", type(value).__name__)
+        if value.ndim != len(symbols):
+            raise refuse(symbol, f"a tensor in {space}", f"the shape {tuple(value.shape)}")
         for name, size in zip(symbols, value.shape, strict=True):
             if scope.sizes.setdefault(name, size) != size:
                 raise refuse(symbol, f"{name} = {scope.sizes[name]} in {space}", size)
@@ -130,51 +194,66 @@ def shaped(*symbols: str, parameter: bool = False) -> Rule:
     return rule
 
 
-def mask(symbol: str, Mask: Any, scope: Scope) -> Tensor:
+def mask(keys: str, queries: str) -> Rule:
     """Mask ∈ {0,1}^{ℓ_z×ℓ_x}, boolean: a row for every key, a column for every query."""
-    shape = scope.sizes["ell_z"], scope.sizes["ell_x"]
-    space = f"booleans in {{0,1}}^{{ℓ_z×ℓ_x}} = {shape[0]}×{shape[1]}, a row for every key"
-    if not isinstance(Mask, Tensor) or Mask.dtype != torch.bool:
-        raise refuse(symbol, space, Mask.dtype if isinstance(Mask, Tensor) else type(Mask).__name__)
-    if Mask.shape != shape:
-        raise refuse(symbol, space, "×".join(map(str, Mask.shape)) + (", its transpose" if Mask.shape == shape[::-1] else ""))
-    X, Z = scope.arguments["X"], scope.arguments["Z"]
-    if readable(Mask) and Mask.tril(-1).any() and not Mask.triu(1).any() and (X is Z or (readable(X) and readable(Z) and X.shape == Z.shape and X.equal(Z))):
-        raise refuse(symbol, "a row for every key, so that ⟦t_z ≤ t_x⟧ is upper triangular", "its transpose, in which a token sees only its future")
-    return Mask.to(X.device)
+    symbols = f"{keys}×{queries}".replace("ell", "ℓ")
+
+    def rule(symbol: str, Mask: object, scope: Scope) -> Tensor:
+        shape = scope.sizes[keys], scope.sizes[queries]
+        space = f"booleans in {{0,1}}^{{{symbols}}} = {shape[0]}×{shape[1]}, a row for every key"
+        if not isinstance(Mask, Tensor) or Mask.dtype != torch.bool:
+            raise refuse(symbol, space, Mask.dtype if isinstance(Mask, Tensor) else type(Mask).__name__)
+        if Mask.shape != shape:
+            transposed = ", its transpose" if Mask.shape == shape[::-1] else ""
+            raise refuse(symbol, space, "×".join(map(str, Mask.shape)) + transposed)
+        X, Z = scope.arguments["X"], scope.arguments["Z"]
+        assert isinstance(X, Tensor) and isinstance(Z, Tensor)
+        if readable(Mask) and Mask.tril(-1).any() and not Mask.triu(1).any() and _equal(X, Z):
+            expected = "a row for every key, so that ⟦t_z ≤ t_x⟧ is upper triangular"
+            raise refuse(symbol, expected, "its transpose, in which a token sees only its future")
+        return Mask.to(X.device)
+
+    return rule
 
 
-def masks(symbol: str, Mask: Any, scope: Scope) -> Callable[[int, int], Tensor]:
+def _equal(X: Tensor, Z: Tensor) -> bool:
+    return X is Z or (readable(X) and readable(Z) and X.shape == Z.shape and X.equal(Z))
+
+
+def masks(symbol: str, Mask: object, scope: Scope) -> Masks:
     """The Mask of every layer: a function of ℓ and l."""
     if not callable(Mask):
-        raise refuse(symbol, "a function of ℓ and l that gives the Mask of layer l, such as unidirectional", type(Mask).__name__)
-    result: Callable[[int, int], Tensor] = Mask
+        expected = "a function of ℓ and l that gives the Mask of layer l, such as unidirectional"
+        raise refuse(symbol, expected, type(Mask).__name__)
+    result: Masks = Mask
     return result
 
 
-# Tokens ----------------------------------------------------------------------------------------------------------------
+# Tokens -------------------------------------------------------------------------------------------
 
 
-def tokens(symbol: str, x: Any, scope: Scope, *, longest: float | None = None) -> Tensor:
+def tokens(symbol: str, x: object, scope: Scope, *, longest: float | None = None) -> Tensor:
     """x ∈ V^ℓ with 1 ≤ ℓ ≤ ℓ_max, or ≤ `longest`."""
-    theta = scope.theta
+    theta, expected = scope.theta, "a sequence of token IDs, whole numbers"
     try:
         ids = torch.as_tensor(x)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise refuse(symbol, "a sequence of token IDs, whole numbers", reprlib.repr(x)) from None
-    if ids.ndim != 1 or (len(ids) and (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)):
-        raise refuse(symbol, "a sequence of token IDs, whole numbers", f"{ids.dtype} of shape {tuple(ids.shape)}")
+        raise refuse(symbol, expected, reprlib.repr(x)) from None
+    whole_numbers = not (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool)
+    if ids.ndim != 1 or (len(ids) and not whole_numbers):
+        raise refuse(symbol, expected, f"{ids.dtype} of shape {tuple(ids.shape)}")
     ids = ids.to("cpu", torch.long)  # an index may stay on the CPU wherever θ is
     if len(ids) == 0:
         raise refuse(symbol, "at least one token", "an empty sequence")
     if len(ids) > (longest or theta.ell_max):
         raise refuse(symbol, f"at most ℓ_max = {theta.ell_max} tokens", f"ℓ = {len(ids)}")
     if readable(ids) and len(outside := ((ids < 0) | (ids >= theta.N_V)).nonzero()):
-        raise refuse(symbol, f"token IDs in V = {{0, …, N_V−1}} with N_V = {theta.N_V}", f"{ids[outside[0, 0]]} at index {outside[0, 0]}")
+        expected = f"token IDs in V = {{0, …, N_V−1}} with N_V = {theta.N_V}"
+        raise refuse(symbol, expected, f"{ids[outside[0, 0]]} at index {outside[0, 0]}")
     return ids
 
 
-def starting_with_bos(symbol: str, x: Any, scope: Scope) -> Tensor:
+def starting_with_bos(symbol: str, x: object, scope: Scope) -> Tensor:
     """x with x[1] = bos_token."""
     ids = tokens(symbol, x, scope)
     if readable(ids) and ids[0] != scope.theta.bos_token:
@@ -182,48 +261,55 @@ def starting_with_bos(symbol: str, x: Any, scope: Scope) -> Tensor:
     return ids
 
 
-def without_mask_tokens(symbol: str, x: Any, scope: Scope) -> Tensor:
+def without_mask_tokens(symbol: str, x: object, scope: Scope) -> Tensor:
     """x in which no token is mask_token, for Algorithm 12 would count it among those it masked."""
-    ids = tokens(symbol, x, scope)
-    if len(found := (ids == scope.theta.mask_token).nonzero()):
-        raise refuse(symbol, f"no mask_token = {scope.theta.mask_token} in the data", f"one at index {int(found[0])}")
+    ids, mask_token = tokens(symbol, x, scope), scope.theta.mask_token
+    if len(masked := (ids == mask_token).nonzero()):
+        raise refuse(symbol, f"no mask_token = {mask_token} in the data", f"one at index {int(masked[0])}")
     return ids
 
 
-def segments(symbol: str, s: Any, scope: Scope) -> Tensor:
+def segments(symbol: str, s: object, scope: Scope) -> Tensor:
     """s ∈ [N_S]^ℓ, a segment for every token of x; all 0 if None."""
-    ell, N_S = len(scope.arguments["x"]), scope.sizes["N_S"]
+    x, N_S = scope.arguments["x"], scope.sizes["N_S"]
+    assert isinstance(x, Tensor)
+    ell = len(x)
     ids = torch.zeros(ell, dtype=torch.long) if s is None else torch.as_tensor(s)
     if ids.shape != (ell,) or ids.is_floating_point() or ids.dtype == torch.bool:
-        raise refuse(symbol, f"a segment for each of the ℓ = {ell} tokens", f"{ids.dtype} of shape {tuple(ids.shape)}")
+        expected = f"a segment for each of the ℓ = {ell} tokens"
+        raise refuse(symbol, expected, f"{ids.dtype} of shape {tuple(ids.shape)}")
     if readable(ids) and len(outside := ((ids < 0) | (ids >= N_S)).nonzero()):
-        raise refuse(symbol, f"segments in {{0, …, N_S−1}} with N_S = {N_S}", f"{ids[outside[0, 0]]} at index {outside[0, 0]}")
+        expected = f"segments in {{0, …, N_S−1}} with N_S = {N_S}"
+        raise refuse(symbol, expected, f"{ids[outside[0, 0]]} at index {outside[0, 0]}")
     return ids.long()
 
 
-def prompt(symbol: str, x: Any, scope: Scope) -> Tensor:
-    """A prompt of any length, for Algorithm 14 looks at its last ℓ_max tokens; the empty one is [bos_token]."""
-    empty = hasattr(x, "__len__") and getattr(x, "ndim", 1) == 1 and len(x) == 0
+def prompt(symbol: str, x: object, scope: Scope) -> Tensor:
+    """A prompt of any length: Algorithm 14 looks at its last ℓ_max tokens. The empty one is [bos_token]."""
+    empty = isinstance(x, Sized) and getattr(x, "ndim", 1) == 1 and len(x) == 0
     return tokens(symbol, [scope.theta.bos_token] if empty else x, scope, longest=math.inf)
 
 
 def sequences(one: Rule = tokens) -> Rule:
     """A data set x_1, …, x_{N_data}, each by the rule for one, and as many as of every other in the scope."""
 
-    def rule(symbol: str, xs: Any, scope: Scope) -> list[Tensor]:
-        return [one(f"{symbol.removesuffix('s')}_{n}", x, scope) for n, x in enumerate(_many(symbol, xs, scope), start=1)]
+    def rule(symbol: str, xs: object, scope: Scope) -> list[object]:
+        name = symbol.removesuffix("s")
+        return [one(f"{name}_{n}", x, scope) for n, x in enumerate(_many(symbol, xs, scope), start=1)]
 
     return rule
 
 
-def classes(symbol: str, cs: Any, scope: Scope) -> list[int]:
+def classes(symbol: str, cs: object, scope: Scope) -> list[object]:
     """c_1, …, c_{N_data} ∈ [N_C]."""
     return [index("N_C")(f"c_{n}", c, scope) for n, c in enumerate(_many(symbol, cs, scope), start=1)]
 
 
-def _many(symbol: str, those: Any, scope: Scope) -> list[Any]:
-    if isinstance(those, str | bytes | dict) or not isinstance(those, Iterable) or getattr(those, "ndim", 1) == 0:
+def _many(symbol: str, those: object, scope: Scope) -> list[object]:
+    iterable = isinstance(those, Iterable) and getattr(those, "ndim", 1) != 0
+    if not iterable or isinstance(those, str | bytes | dict):
         raise refuse(symbol, "a list, one for each n ∈ [N_data]", reprlib.repr(those))
+    assert isinstance(those, Iterable)
     many = list(those)
     if scope.sizes.setdefault("N_data", len(many)) != len(many):
         raise refuse(symbol, f"N_data = {scope.sizes['N_data']} of them", len(many))
@@ -233,18 +319,21 @@ def _many(symbol: str, those: Any, scope: Scope) -> list[Any]:
 def index(size: str) -> Rule:
     """One of as many things as the symbol `size` says."""
 
-    def rule(symbol: str, i: Any, scope: Scope) -> int:
-        number = _whole(i)
-        if number is None or not 0 <= number < scope.sizes[size]:
-            raise refuse(symbol, f"one of 0, …, {size}−1 with {size} = {scope.sizes[size]}", i if number is None else number)
+    def rule(symbol: str, i: object, scope: Scope) -> int:
+        number, count = _whole(i), scope.sizes[size]
+        if number is None or not 0 <= number < count:
+            expected = f"one of 0, …, {size}−1 with {size} = {count}"
+            raise refuse(symbol, expected, i if number is None else number)
         return number
 
     return rule
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     """A whole number of any kind, Python's, NumPy's or a tensor's, as an int."""
-    if isinstance(value, bool) or (isinstance(value, Tensor) and (value.ndim or value.dtype == torch.bool)):
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return None
+    if isinstance(value, Tensor) and (value.ndim or value.dtype == torch.bool):
         return None
     try:
         return operator.index(value)
@@ -257,17 +346,29 @@ def optional(rule: Rule) -> Rule:
     return lambda symbol, value, scope: None if value is None else rule(symbol, value, scope)
 
 
-def random(symbol: str, generator: Any, scope: Scope) -> torch.Generator | None:
+def random(symbol: str, generator: object, scope: Scope) -> torch.Generator | None:
     """A torch.Generator, or None for torch's own."""
     if generator is not None and not isinstance(generator, torch.Generator):
         raise refuse(symbol, "a torch.Generator or None", repr(generator))
     return generator
 
 
-# Numbers ---------------------------------------------------------------------------------------------------------------
+# Numbers ------------------------------------------------------------------------------------------
 
 
-def _real(value: Any) -> float | None:
+def number(test: Callable[[float], bool], expected: str) -> Rule:
+    """A real number that passes the test."""
+
+    def rule(symbol: str, value: object, scope: Scope) -> float:
+        real_number = _real(value)
+        if real_number is None or not test(real_number):
+            raise refuse(symbol, expected, repr(value))
+        return real_number
+
+    return rule
+
+
+def _real(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     try:
@@ -276,27 +377,23 @@ def _real(value: Any) -> float | None:
         return None
 
 
-def number(test: Callable[[Any], bool], expected: str, *, whole: bool = False) -> Rule:
-    def rule(symbol: str, value: Any, scope: Scope) -> Any:
-        given = _whole(value) if whole else _real(value)
-        if given is None or not test(given):
-            raise refuse(symbol, expected, repr(value))
-        return given
-
-    return rule
-
-
-natural = number(lambda n: n >= 0, "a whole number, 0 or more", whole=True)
 learning_rate = number(lambda eta: 0 < eta < math.inf, "a number in (0, ∞)")
 probability = number(lambda p: 0 < p < 1, "a number in (0, 1)")
 temperature = number(lambda tau: tau >= 0, "a number in [0, ∞]")
 epsilon = number(lambda eps: 0 <= eps < math.inf, "a number in [0, ∞)")
 
 
-def cap(symbol: str, ell_gen: Any, scope: Scope) -> int:
-    """How many tokens Algorithm 15 may generate: ℓ_max unless given, and never more, for x̂ has no further positions."""
+def natural(symbol: str, value: object, scope: Scope) -> int:
+    whole_number = _whole(value)
+    if whole_number is None or whole_number < 0:
+        raise refuse(symbol, "a whole number, 0 or more", repr(value))
+    return whole_number
+
+
+def cap(symbol: str, ell_gen: object, scope: Scope) -> int:
+    """How many tokens Algorithm 15 may generate: ℓ_max unless given, never more, for x̂ ends there."""
     ell_max = scope.theta.ell_max
-    at_most: int = natural(symbol, ell_max if ell_gen == math.inf else ell_gen, scope)
+    at_most = natural(symbol, ell_max if ell_gen == math.inf else ell_gen, scope)
     if at_most > ell_max:
         raise refuse(symbol, f"at most ℓ_max = {ell_max}", at_most)
     return at_most

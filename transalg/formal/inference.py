@@ -4,7 +4,6 @@ Each takes the transformer it runs by keyword, so that a variant answers like th
 """
 
 from collections.abc import Callable
-from itertools import takewhile
 from math import inf
 
 import torch
@@ -17,7 +16,14 @@ from .notation import append, length, sample, tempered
 from .theta import DTheta, EDTheta
 
 
-@checked(theta_hat=parameters(DTheta), x=prompt, ell_gen=natural, tau=temperature, generator=random, stop=optional(index("N_V")))
+@checked(
+    theta_hat=parameters(DTheta, wider=True),
+    x=prompt,
+    ell_gen=natural,
+    tau=temperature,
+    generator=random,
+    stop=optional(index("N_V")),
+)
 def DInference(
     x: Int[Tensor, "_"],
     theta_hat: DTheta,
@@ -36,14 +42,23 @@ def DInference(
     Output: y ∈ V*, the transformer's continuation of the prompt.
     Hyperparameters: ℓ_gen ∈ ℕ, τ ∈ [0,∞]; a token to stop after, if given.
     """
-    ell = length(x)  # 1: ℓ ← length(x)
-    for i in takewhile(lambda i: i == 1 or y != stop, range(1, ell_gen + 1)):  # 2: for i = 1, 2, …, ℓ_gen do  (erratum 8)
-        P = DTransformer(x[-theta_hat.ell_max :], theta_hat)  # 3: P ← DTransformer(x | θ̂)  ⟦P ∈ ℝ^{N_V×min(ℓ+i−1, ℓ_max)}⟧  (erratum 8)
-        p = P[:, -1]  # 4: p ← P[:,ℓ+i−1]  ⟦p ∈ ℝ^{N_V}⟧  (erratum 8)
-        y = sample(tempered(p, tau), generator)  # 5: sample a token y from q ∝ p^{1/τ}
-        x = append(x, y)  # 6: x ← [x, y]
+    # 1: ℓ ← length(x)
+    ell = length(x)
+    # 2: for i = 1, 2, …, ℓ_gen do
+    for i in range(1, ell_gen + 1):
+        # 3: P ← DTransformer(x | θ̂)  ⟦P ∈ ℝ^{N_V×min(ℓ+i−1, ℓ_max)}⟧  (erratum 8)
+        P = DTransformer(x[-theta_hat.ell_max :], theta_hat)
+        # 4: p ← P[:,ℓ+i−1]  ⟦p ∈ ℝ^{N_V}⟧  (erratum 8)
+        p = P[:, -1]
+        # 5: sample a token y from q ∝ p^{1/τ}
+        y = sample(tempered(p, tau), generator)
+        # 6: x ← [x, y]  (erratum 8)
+        x = append(x, y)
+        if y == stop:
+            break
     # 7: end
-    return x[ell:]  # 8: return y = x[ℓ+1 : ℓ+ℓ_gen]
+    # 8: return y = x[ℓ+1 : ℓ+ℓ_gen]
+    return x[ell:]
 
 
 @checked(theta_hat=parameters(EDTheta, wider=True), z=tokens, tau=temperature, generator=random, ell_gen=cap)
@@ -64,12 +79,20 @@ def EDInference(
     Output: x̂ ∈ V*, output sequence, e.g. the sentence in German, from bos_token to eos_token.
     Hyperparameters: τ ∈ [0,∞]; ℓ_gen ≤ ℓ_max, after which many tokens it stops without eos_token.
     """
-    x_hat = z.new_tensor([theta_hat.bos_token])  # 1: x̂ ← [bos_token]
-    y = -1  # 2: y ← 0  (erratum 10)
-    while y != theta_hat.eos_token and length(x_hat) <= ell_gen:  # 3: while y ≠ eos_token do  (erratum 10)
-        P = EDTransformer(z, x_hat, theta_hat)  # 4: P ← EDTransformer(z, x̂ | θ̂)  ⟦P ∈ ℝ^{N_V×length(x̂)}⟧
-        p = P[:, -1]  # 5: p ← P[:,length(x̂)]  ⟦p ∈ ℝ^{N_V}⟧
-        y = sample(tempered(p, tau), generator)  # 6: sample a token y from q ∝ p^{1/τ}
-        x_hat = append(x_hat, y)  # 7: x̂ ← [x̂, y]
+    # 1: x̂ ← [bos_token]
+    x_hat = z.new_tensor([theta_hat.bos_token])
+    # 2: y ← 0  (erratum 10)
+    y = -1
+    # 3: while y ≠ eos_token do  (erratum 10)
+    while y != theta_hat.eos_token and length(x_hat) <= ell_gen:
+        # 4: P ← EDTransformer(z, x̂ | θ̂)  ⟦P ∈ ℝ^{N_V×length(x̂)}⟧
+        P = EDTransformer(z, x_hat, theta_hat)
+        # 5: p ← P[:,length(x̂)]  ⟦p ∈ ℝ^{N_V}⟧
+        p = P[:, -1]
+        # 6: sample a token y from q ∝ p^{1/τ}
+        y = sample(tempered(p, tau), generator)
+        # 7: x̂ ← [x̂, y]
+        x_hat = append(x_hat, y)
     # 8: end
-    return x_hat  # 9: return x̂
+    # 9: return x̂
+    return x_hat

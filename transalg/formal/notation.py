@@ -1,11 +1,13 @@
 """The paper's notation (§3, §5 and Appendix B) as functions."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
+
+Activation = Callable[[Tensor], Tensor]  # ReLU or GELU, element by element
 
 
 def length(x: Sequence[int] | Tensor) -> int:
@@ -14,7 +16,7 @@ def length(x: Sequence[int] | Tensor) -> int:
 
 
 def columns(vectors: Iterable[Float[Tensor, "d"]]) -> Float[Tensor, "d n"]:
-    """[e_1, e_2, …, e_n]: the matrix whose columns are the given vectors."""
+    """[e_1, e_2, …, e_n]: the matrix with these vectors as its columns."""
     return torch.stack(list(vectors), dim=1)
 
 
@@ -26,8 +28,8 @@ def append(x: Int[Tensor, "ell"], y: int) -> Int[Tensor, "ell+1"]:
 def softmax(A: Float[Tensor, "rows *columns"]) -> Float[Tensor, "rows *columns"]:
     """softmax(A)[t_z, t_x] = exp A[t_z, t_x] / Σ_t exp A[t, t_x]: over rows, each column on its own.
 
-    Each column is shifted by its maximum first, which changes no value and avoids overflow. A column of −∞ only,
-    a token that may attend to nothing, is 0/0 in the paper and 0 here.
+    Each column is shifted by its maximum first, which changes no value and avoids overflow. A column of −∞
+    only, a token that may attend to nothing, is 0/0 in the paper and 0 here.
     """
     top = A.detach().amax(dim=0, keepdim=True)
     E = torch.exp(A - torch.where(top == -math.inf, 0, top))
@@ -46,16 +48,6 @@ def GELU(A: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return A * Phi
 
 
-def bidirectional(ell_z: int, ell_x: int) -> Bool[Tensor, "ell_z ell_x"]:
-    """Mask ≡ 1: every query t_x attends to every key t_z. Rows are keys, columns are queries."""
-    return torch.ones(ell_z, ell_x, dtype=torch.bool)
-
-
-def unidirectional(ell: int, l: int = 0) -> Bool[Tensor, "ell ell"]:
-    """Mask[t_z, t_x] = ⟦t_z ≤ t_x⟧: every query attends to itself and what precedes it, in every layer l."""
-    return torch.ones(ell, ell, dtype=torch.bool).triu()
-
-
 def tempered(p: Float[Tensor, "N_V"], tau: float) -> Float[Tensor, "N_V"]:
     """q ∝ p^{1/τ} for τ ∈ [0, ∞]: the most likely token alone at τ = 0, the uniform distribution at τ = ∞."""
     if tau == 0:
@@ -71,6 +63,10 @@ def sample(q: Float[Tensor, "N_V"], generator: torch.Generator | None = None) ->
     return int(torch.multinomial(q if generator is None else q.to(generator.device), 1, generator=generator))
 
 
-def choose(p: float, a: int, b: Int[Tensor, ""], generator: torch.Generator | None = None) -> int | Int[Tensor, ""]:
+def choose(
+    p: float, a: int, b: Int[Tensor, ""], generator: torch.Generator | None = None
+) -> int | Int[Tensor, ""]:
     """a or b, randomly with probability p or 1 − p."""
-    return a if torch.rand((), dtype=torch.float64, generator=generator, device=generator.device if generator else None) < p else b
+    device = generator.device if generator else None
+    u = torch.rand((), dtype=torch.float64, generator=generator, device=device)
+    return a if u < p else b

@@ -1,13 +1,17 @@
 """θ: the "Parameters:" blocks of the paper as frozen dataclasses. Every field says its shape, once."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .tree import Own, Theta
+from .tree import Device, Theta
+
+Special = tuple[int | None, int | None, int | None]  # the IDs of mask_token, bos_token and eos_token
+SPECIAL = ("mask_token", "bos_token", "eos_token")
+Own = TypeVar("Own", bound="TransformerTheta")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,10 +43,24 @@ class MHAttentionTheta(Theta):
     W_o: Float[Tensor, "d_out H*d_mid"]
     b_o: Float[Tensor, "d_out"]
 
+    head: ClassVar[type[AttentionTheta]] = AttentionTheta  # the kind of 𝒲_qkv^h
+
     @property
-    def W_qkv(self) -> Sequence[AttentionTheta]:
-        """𝒲_qkv^h for h ∈ [H]."""
-        return [AttentionTheta(*head) for head in zip(self.W_q, self.b_q, self.W_k, self.b_k, self.W_v, self.b_v, strict=True)]
+    def W_qkv(self) -> list[AttentionTheta]:
+        """𝒲_qkv^h for h ∈ [H]. Every part but W_o and b_o belongs to the heads."""
+        names = [part.name for part in fields(self) if part.name not in ("W_o", "b_o")]
+        heads = zip(*(getattr(self, name) for name in names), strict=True)
+        return [self.head(**dict(zip(names, parts, strict=True))) for parts in heads]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MLPTheta(Theta):
+    """𝒲_mlp: the parameters of the multi-layer perceptron of a layer."""
+
+    W_mlp1: Float[Tensor, "d_mlp d_e"]
+    b_mlp1: Float[Tensor, "d_mlp"]
+    W_mlp2: Float[Tensor, "d_e d_mlp"]
+    b_mlp2: Float[Tensor, "d_e"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,6 +76,11 @@ class Layer(Theta):
     b_mlp1: Float[Tensor, "d_mlp"]
     W_mlp2: Float[Tensor, "d_e d_mlp"]
     b_mlp2: Float[Tensor, "d_e"]
+
+    @property
+    def mlp(self) -> MLPTheta:
+        """𝒲_mlp of this layer."""
+        return MLPTheta(self.W_mlp1, self.b_mlp1, self.W_mlp2, self.b_mlp2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,13 +100,33 @@ class DecoderLayer(Theta):
     W_mlp4: Float[Tensor, "d_e d_mlp"]
     b_mlp4: Float[Tensor, "d_e"]
 
+    @property
+    def mlp(self) -> MLPTheta:
+        """𝒲_mlp of this layer: W_mlp3, b_mlp3, W_mlp4 and b_mlp4."""
+        return MLPTheta(self.W_mlp3, self.b_mlp3, self.W_mlp4, self.b_mlp4)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TransformerTheta(Theta):
-    """What the θ of all transformers share: the embeddings, and with them the vocabulary and its special tokens (§4)."""
+    """What the θ of all transformers share: the embeddings, and with them the vocabulary (§4).
+
+    `special` has the IDs of mask_token, bos_token and eos_token, None for one that the vocabulary does not
+    have. Without it they are the last three, as in the paper.
+    """
 
     W_e: Float[Tensor, "d_e N_V"]
     W_p: Float[Tensor, "d_e ell_max"]
+    special: Special | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.special is None:
+            return
+        ids = [v for v in self.special if v is not None]
+        inside = all(isinstance(v, int) and 0 <= v < self.N_V for v in ids)
+        if len(self.special) != len(SPECIAL) or not inside or len(set(ids)) != len(ids):
+            expected = f"three different token IDs below N_V = {self.N_V}, or None for one that is missing"
+            raise ValueError(f"special: expected {expected}, got {self.special}")
 
     @property
     def N_V(self) -> int:
@@ -94,26 +137,70 @@ class TransformerTheta(Theta):
         return self.W_p.shape[1]
 
     @property
+    def special_tokens(self) -> dict[str, int]:
+        """The special tokens of the vocabulary by their names."""
+        ids = self.special or (self.N_V - 3, self.N_V - 2, self.N_V - 1)
+        return {name: v for name, v in zip(SPECIAL, ids, strict=True) if v is not None}
+
+    @property
     def mask_token(self) -> int:
-        return self.N_V - 3
+        return self._token("mask_token")
 
     @property
     def bos_token(self) -> int:
-        return self.N_V - 2
+        return self._token("bos_token")
 
     @property
     def eos_token(self) -> int:
-        return self.N_V - 1
+        return self._token("eos_token")
+
+    def _token(self, name: str) -> int:
+        if name not in self.special_tokens:
+            raise ValueError(
+                f"{name}: expected one in the vocabulary of θ, got none: special = {self.special}"
+            )
+        return self.special_tokens[name]
 
     @classmethod
-    def _init(cls: type[Own], *, generator: torch.Generator | None, dtype: torch.dtype, device: torch.device | str | None, **sizes: int | None) -> Own:
+    def from_named(cls: type[Own], named: dict[str, Tensor], special: Special | None = None) -> Own:
+        """The θ with this `named()` and these special tokens."""
+        theta: Own = super().from_named(named)
+        return replace(theta, special=special)
+
+    @classmethod
+    def init(
+        cls: type[Own],
+        *,
+        special: Special | None = None,
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype = torch.float64,
+        device: Device | None = None,
+        **sizes: int,
+    ) -> Own:
+        """A random θ, see `draw`. Its sizes are those that its declarations name, see `symbols`.
+
+        d_attn and d_mid are d_e / H unless given.
+        """
+        symbols = cls.symbols()
+        if unknown := sizes.keys() - set(symbols):
+            raise ValueError(
+                f"{min(unknown)}: expected a size of {cls.__name__}, {', '.join(symbols)}, got another"
+            )
+        for symbol in symbols:
+            if symbol not in sizes and symbol not in ("d_attn", "d_mid"):
+                raise ValueError(f"{symbol}: expected this size for a {cls.__name__}, got none")
         for symbol, size in sizes.items():
-            if size is not None and (not isinstance(size, int) or size < 1):
+            if not isinstance(size, int) or size < 1:
                 raise ValueError(f"{symbol}: expected a positive integer, got {size!r}")
-        given = {symbol: size for symbol, size in sizes.items() if size is not None}
-        if {"d_attn", "d_mid"} - given.keys() and given["d_e"] % given["H"]:
-            raise ValueError(f"H: expected a divisor of d_e = {given['d_e']}, since d_attn and d_mid are d_e / H unless given, got {given['H']}")
-        return cls.draw(dict.fromkeys(("d_attn", "d_mid"), given["d_e"] // given["H"]) | given, generator, dtype, device)
+        d_e, H = sizes["d_e"], sizes["H"]
+        if {"d_attn", "d_mid"} - sizes.keys() and d_e % H:
+            reason = "since d_attn and d_mid are d_e / H unless given"
+            raise ValueError(f"H: expected a divisor of d_e = {d_e}, {reason}, got {H}")
+        sizes = {"d_attn": d_e // H, "d_mid": d_e // H} | sizes
+        return replace(cls.draw(sizes, generator, dtype, device), special=special)
+
+
+SomeTheta = TypeVar("SomeTheta", bound=TransformerTheta)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,33 +212,23 @@ class DTheta(TransformerTheta):
     beta: Float[Tensor, "d_e"]
     W_u: Float[Tensor, "N_V d_e"]
 
-    @classmethod
-    def init(
-        cls, *, N_V: int, ell_max: int, L: int, H: int, d_e: int, d_mlp: int, d_attn: int | None = None, d_mid: int | None = None,
-        generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64, device: torch.device | str | None = None,
-    ) -> "DTheta":  # fmt: skip
-        """A random θ, see `draw`; d_attn and d_mid are d_e / H unless given."""
-        return cls._init(N_V=N_V, ell_max=ell_max, L=L, H=H, d_e=d_e, d_mlp=d_mlp, d_attn=d_attn, d_mid=d_mid, generator=generator, dtype=dtype, device=device)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ETheta(TransformerTheta):
-    """θ of the encoder-only transformer (Algorithm 9). W_u ∈ ℝ^{N_V×d_f}, for line 10 leaves X with d_f rows."""
+class EncoderTheta(TransformerTheta):
+    """θ of the encoder-only transformer up to its last line."""
 
     layers: tuple[Layer, ...]
     W_f: Float[Tensor, "d_f d_e"]
     b_f: Float[Tensor, "d_f"]
     gamma: Float[Tensor, "d_f"]
     beta: Float[Tensor, "d_f"]
-    W_u: Float[Tensor, "N_V d_f"]
 
-    @classmethod
-    def init(
-        cls, *, N_V: int, ell_max: int, L: int, H: int, d_e: int, d_mlp: int, d_f: int, d_attn: int | None = None, d_mid: int | None = None,
-        generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64, device: torch.device | str | None = None,
-    ) -> "ETheta":  # fmt: skip
-        """A random θ, see `draw`; d_attn and d_mid are d_e / H unless given."""
-        return cls._init(N_V=N_V, ell_max=ell_max, L=L, H=H, d_e=d_e, d_mlp=d_mlp, d_f=d_f, d_attn=d_attn, d_mid=d_mid, generator=generator, dtype=dtype, device=device)
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ETheta(EncoderTheta):
+    """θ of the encoder-only transformer (Algorithm 9), whose line 10 leaves X with d_f rows."""
+
+    W_u: Float[Tensor, "N_V d_f"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,11 +238,3 @@ class EDTheta(TransformerTheta):
     enc: tuple[Layer, ...]
     dec: tuple[DecoderLayer, ...]
     W_u: Float[Tensor, "N_V d_e"]
-
-    @classmethod
-    def init(
-        cls, *, N_V: int, ell_max: int, L_enc: int, L_dec: int, H: int, d_e: int, d_mlp: int, d_attn: int | None = None, d_mid: int | None = None,
-        generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64, device: torch.device | str | None = None,
-    ) -> "EDTheta":  # fmt: skip
-        """A random θ, see `draw`; d_attn and d_mid are d_e / H unless given."""
-        return cls._init(N_V=N_V, ell_max=ell_max, L_enc=L_enc, L_dec=L_dec, H=H, d_e=d_e, d_mlp=d_mlp, d_attn=d_attn, d_mid=d_mid, generator=generator, dtype=dtype, device=device)

@@ -5,77 +5,69 @@ matrices, they are one: 𝒲_qkv is W_q, W_k, W_v of all heads, above one anothe
 matrix a row for each token or position: W_e here is the transpose of the paper's.
 """
 
+from transalg.hyper import embedding, unembedding
+from transalg.hyper.heads import Shapes, linear
 from transalg.hyper.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
-
-Shapes = dict[str, tuple[int, ...]]
+from transalg.hyper.mlp import MLPS
+from transalg.hyper.norm import NORMS
+from transalg.hyper.positions import POSITIONS
 
 
 def shapes(hyper: Hyper) -> Shapes:
     """The shape of every parameter of the engine's model, under its name."""
-    H, d_attn, d_mid = hyper.heads
-    d_e, d_mlp = hyper.d_e, hyper.d_mlp
-    found: Shapes = {"W_e": (hyper.N_V, d_e)}
+    architecture = {DHyper: _decoder, EHyper: _encoder, ClassifierHyper: _classifier, EDHyper: _encoder_decoder}[type(hyper)]
+    return embedding.shapes(hyper) | architecture(hyper)
 
-    def norm(gamma: str, width: int = d_e) -> None:
-        found[gamma] = (width,)
-        if hyper.norm == "layer_norm":
-            found[gamma.replace("gamma", "beta")] = (width,)
 
-    def linear(name: str, rows: int, columns: int) -> None:
-        found[name] = (rows, columns)
-        found["b_".join(name.rsplit("W_", 1))] = (rows,)
+def below(shapes: Shapes, name: str) -> Shapes:
+    """The shapes of the part with this name."""
+    return {key.removeprefix(f"{name}."): shape for key, shape in shapes.items() if key.startswith(f"{name}.")}
 
-    def attention(name: str, *, cross: bool = False, d_r: int | None = None) -> None:
-        if cross:
-            linear(f"{name}.W_q", H * d_attn, d_e)
-            linear(f"{name}.W_kv", H * (d_attn + d_mid), d_e)
-        else:
-            linear(f"{name}.W_qkv", H * (2 * d_attn + d_mid), d_e)
-        linear(f"{name}.W_o", d_e, H * d_mid)
-        if d_r:
-            found.update({f"{name}.W_r": (H * d_attn, d_r), f"{name}.u": (H, d_attn), f"{name}.w": (H, d_attn)})
 
-    def layers(name: str, count: int, d_r: int | None = None) -> None:
-        for l in range(count):
-            attention(f"{name}.{l}.W", d_r=d_r)
-            norm(f"{name}.{l}.gamma1")
-            linear(f"{name}.{l}.W_mlp1", d_mlp, d_e)
-            linear(f"{name}.{l}.W_mlp2", d_e, d_mlp)
-            norm(f"{name}.{l}.gamma2")
+def _under(name: str, shapes: Shapes) -> Shapes:
+    return {f"{name}.{key}": shape for key, shape in shapes.items()}
 
-    if hyper.positions == "learned":
-        found["W_p"] = (hyper.ell_max, d_e)
-    d_u = d_e
-    if isinstance(hyper, DHyper):
-        layers("layers", hyper.L, hyper.d_r)
-        norm("gamma")
-    elif isinstance(hyper, EHyper):
-        assert hyper.d_f is not None
-        d_u = hyper.d_f
-        if hyper.segments:
-            found["W_s"] = (hyper.segments, d_e)
-        if hyper.embedding_norm:
-            norm("gamma_e")
-        layers("layers", hyper.L)
-        linear("W_f", d_u, d_e)
-        norm("gamma", d_u)
-    elif isinstance(hyper, EDHyper):
-        layers("enc", hyper.L_enc)
-        for l in range(hyper.L_dec):
-            attention(f"dec.{l}.W_dec")
-            attention(f"dec.{l}.W_ed", cross=True)
-            linear(f"dec.{l}.W_mlp3", d_mlp, d_e)
-            linear(f"dec.{l}.W_mlp4", d_e, d_mlp)
-            for gamma in ("gamma3", "gamma4", "gamma5"):
-                norm(f"dec.{l}.{gamma}")
-        if hyper.norm_first:
-            norm("gamma_enc")
-            norm("gamma_dec")
-    if isinstance(hyper, ClassifierHyper):
-        linear("W_c", hyper.N_C, d_u)
-    else:
-        if not hyper.tied:
-            found["W_u"] = (hyper.N_V, d_u)
-        if isinstance(hyper, EHyper) and hyper.output_bias:
-            found["b_u"] = (hyper.N_V,)
-    return found
+
+def _decoder(hyper: Hyper) -> Shapes:
+    return (
+        _layers("layers", hyper.sizes()["L"], hyper) | NORMS[hyper.norm].shapes("gamma", hyper.d_e) | unembedding.shapes(hyper, hyper.d_e)
+    )
+
+
+def _encoder(hyper: Hyper) -> Shapes:
+    return _encoding(hyper) | unembedding.shapes(hyper, hyper.sizes()["d_f"])
+
+
+def _classifier(hyper: Hyper) -> Shapes:
+    return _encoding(hyper) | linear("W_c", hyper.sizes()["N_C"], hyper.sizes()["d_f"])
+
+
+def _encoding(hyper: Hyper) -> Shapes:
+    """Up to line 11 of Algorithm 9."""
+    d_f = hyper.sizes()["d_f"]
+    return _layers("layers", hyper.sizes()["L"], hyper) | linear("W_f", d_f, hyper.d_e) | NORMS[hyper.norm].shapes("gamma", d_f)
+
+
+def _encoder_decoder(hyper: Hyper) -> Shapes:
+    norm, result = NORMS[hyper.norm], _layers("enc", hyper.sizes()["L_enc"], hyper)
+    for l in range(hyper.sizes()["L_dec"]):
+        layer = _under("W_dec", _self_attention(hyper)) | _under("W_ed", hyper.heads.cross_shapes(hyper.d_e))
+        layer |= MLPS[hyper.activation].shapes(3, hyper.d_e, hyper.d_mlp)
+        for gamma in ("gamma3", "gamma4", "gamma5"):
+            layer |= norm.shapes(gamma, hyper.d_e)
+        result |= _under(f"dec.{l}", layer)
+    if hyper.norm_first:
+        result |= norm.shapes("gamma_enc", hyper.d_e) | norm.shapes("gamma_dec", hyper.d_e)
+    return result | unembedding.shapes(hyper, hyper.d_e)
+
+
+def _layers(name: str, count: int, hyper: Hyper) -> Shapes:
+    """Layers of self-attention and an MLP."""
+    norm = NORMS[hyper.norm]
+    layer = _under("W", _self_attention(hyper)) | norm.shapes("gamma1", hyper.d_e)
+    layer |= MLPS[hyper.activation].shapes(1, hyper.d_e, hyper.d_mlp) | norm.shapes("gamma2", hyper.d_e)
+    return {f"{name}.{l}.{key}": shape for l in range(count) for key, shape in layer.items()}
+
+
+def _self_attention(hyper: Hyper) -> Shapes:
+    return hyper.heads.self_shapes(hyper.d_e) | POSITIONS[hyper.positions].attention_shapes(hyper)

@@ -1,6 +1,6 @@
 """Algorithms 14 and 15 and all other uses of a trained model: on token IDs here, on text with `transalg.load`."""
 
-from transalg.cpu.kernels import pack, quantize
+from transalg.cpu import pack, quantize
 
 from .beams import Hypothesis, predict, search
 from .decoding import Continuation, continuations, generate

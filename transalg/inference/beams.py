@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from transalg.checks import integer, real
-from transalg.cpu.kernels import packed
+from transalg.cpu import packed
 from transalg.inference.decoding import Continuation, Decoding, by_length, padded, sample_generators
 from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.inference.samplers import Sampler, Temperature, sampler_chain

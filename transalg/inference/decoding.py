@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transalg.checks import integer
-from transalg.cpu.kernels import packed
+from transalg.cpu import packed
 from transalg.inference.ensemble import Decoder, as_models, common_ell_max
 from transalg.inference.samplers import Sampler, draw, sampler_chain
 from transalg.model import Cache, DTransformer

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
-from transalg.hyper import DHyper, EDHyper
+from transalg.hyper import DHyper, EDHyper, Hyper
 from transalg.model import Cache
-from transalg.model.architectures import Transformer
 from transalg.model.checks import Lengths
+from transalg.model.transformer import Transformer
 
-Model = TypeVar("Model", bound=Transformer)
+Model = TypeVar("Model", bound=Transformer[Hyper])
 
 
 class Decoder(Protocol):
@@ -41,6 +41,6 @@ def as_models(models: nn.Module | Sequence[nn.Module], kind: type[Model]) -> lis
     return checked
 
 
-def common_ell_max(models: Sequence[Decoder | Transformer]) -> int:
+def common_ell_max(models: Sequence[Decoder | Transformer[Hyper]]) -> int:
     """The longest sequence that all of them take."""
     return min(int(model.hyper.ell_max) for model in models)

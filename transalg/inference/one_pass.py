@@ -8,11 +8,12 @@ from torch import Tensor
 
 from transalg.checks import integer
 from transalg.formal.domains import refuse
+from transalg.hyper import Hyper
 from transalg.inference.decoding import by_length, padded
 from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.architectures import Transformer
-from transalg.model.layout import Rows
+from transalg.model.layout import Layout
+from transalg.model.transformer import Transformer
 from transalg.tasks.predictions import (
     Predictions,
     class_log_probabilities,
@@ -62,7 +63,7 @@ def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress =
 
 
 @torch.inference_mode()
-def embed(model: Transformer, rows: TokenRows, pooling: Pooling = "mean", progress: Progress = _ignore) -> Tensor:
+def embed(model: Transformer[Hyper], rows: TokenRows, pooling: Pooling = "mean", progress: Progress = _ignore) -> Tensor:
     """A vector for every row, from the last layer (of the encoder, if there is one): the mean over its tokens, or the first token's."""
     if pooling not in ("mean", "first"):
         raise refuse("pooling", "mean or first", pooling)
@@ -71,15 +72,15 @@ def embed(model: Transformer, rows: TokenRows, pooling: Pooling = "mean", progre
         ids, lengths = padded([rows[i] for i in index], model.device)
         X, layout = _last_layer(model, ids, lengths)
         if pooling == "first":
-            vectors[index] = X[layout.firsts].float().cpu()
+            vectors[index] = X[layout.first_tokens].float().cpu()
         else:
             count = torch.tensor(lengths or [ids.shape[1]] * len(ids), device=X.device)
-            vectors[index] = (layout.unpack(X).sum(dim=1) / count[:, None]).float().cpu()
+            vectors[index] = (layout.pad(X).sum(dim=1) / count[:, None]).float().cpu()
         progress(len(index))
     return vectors
 
 
-def _last_layer(model: Transformer, ids: Tensor, lengths: list[int] | None) -> tuple[Tensor, Rows]:
+def _last_layer(model: Transformer[Hyper], ids: Tensor, lengths: list[int] | None) -> tuple[Tensor, Layout]:
     if isinstance(model, DTransformer):
         return model.features(ids, lengths)
     if isinstance(model, ETransformer | Classifier | EDTransformer):
@@ -88,7 +89,9 @@ def _last_layer(model: Transformer, ids: Tensor, lengths: list[int] | None) -> t
 
 
 @torch.inference_mode()
-def score(models: Sequence[Transformer], rows: TokenRows, z: TokenRows | None = None, progress: Progress = _ignore) -> list[list[float]]:
+def score(
+    models: Sequence[Transformer[Hyper]], rows: TokenRows, z: TokenRows | None = None, progress: Progress = _ignore
+) -> list[list[float]]:
     """For every row, log P̂ of each token but the first, given those before it (and z). An encoder gives it given all other tokens.
 
     Beyond ℓ_max tokens the context of a token is at least the ℓ_max/2 before it.
@@ -107,13 +110,15 @@ def score(models: Sequence[Transformer], rows: TokenRows, z: TokenRows | None = 
         of_z = None if z is None else padded([z[row] for row, *_ in batch], models[0].device)
         predictions = [_predictions(model, ids, lengths, of_z) for model in models]
         log_p, _ = log_probabilities(models, predictions)
-        for (row, first, end, new), values in zip(batch, predictions[0].layout.unpack(log_p[:, None])[:, :, 0].tolist(), strict=True):
+        for (row, first, end, new), values in zip(batch, predictions[0].layout.pad(log_p[:, None])[:, :, 0].tolist(), strict=True):
             results[row][end - 1 - new : end - 1] = values[end - 1 - first - new : end - 1 - first]
         progress(sum(end == len(rows[row]) for row, _, end, _ in batch))
     return results
 
 
-def _predictions(model: Transformer, ids: Tensor, lengths: list[int] | None, z: tuple[Tensor, list[int] | None] | None) -> Predictions:
+def _predictions(
+    model: Transformer[Hyper], ids: Tensor, lengths: list[int] | None, z: tuple[Tensor, list[int] | None] | None
+) -> Predictions:
     if isinstance(model, DTransformer) and z is None:
         return next_tokens(model, ids, lengths)
     if isinstance(model, EDTransformer) and z is not None:

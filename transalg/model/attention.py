@@ -1,79 +1,88 @@
-"""Attention kernels: dense, banded, by relative position. Queries, keys and values are B × H × ℓ × d."""
+"""Multi-head attention, of a sequence to itself or to another: heads, positions and mask put together."""
 
-import math
+from typing import Unpack
 
 import torch
-import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 
-MANY = 128  # heads of all rows, from which on `decoding` is faster
+from transalg.hyper import Hyper
+from transalg.hyper.heads import Shapes
+from transalg.hyper.mask import Mask
+from transalg.model import heads, kernels
+from transalg.model.cache import Cache, Step
+from transalg.model.heads import PerHead
+from transalg.model.kernels import K, Q, V, Y
+from transalg.model.layout import Bucket, Layout
+from transalg.model.mask import MASKS
+from transalg.model.parameters import Made, ParameterModule
+from transalg.model.positions import POSITIONS
+
+Tokens = Float[Tensor, "T d_e"]  # a row for every token of the batch
 
 
-def dense(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, mask: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-    """Algorithm 4 for many heads. A mask has a row for every query here, a column for every key, and is True where one sees the other."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+class Attention(ParameterModule):
+    """Algorithm 5: H heads on one fused projection W_qkv, or on W_q and W_kv where keys and values come from another sequence."""
 
+    def __init__(self, hyper: Hyper, shapes: Shapes, *, mask: Mask, positions: str, **made: Unpack[Made]) -> None:
+        super().__init__(shapes, **made)
+        self.heads, self.mask, self.positions = hyper.heads, mask, POSITIONS[positions]
+        self.masked, self.width = MASKS[type(mask)].attend(mask), MASKS[type(mask)].width(mask)
+        self.dropout, self.ell_max = hyper.attention_dropout, hyper.ell_max
 
-def decoding(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """The same for the few newest tokens of many rows: two products, which on CPUs are faster than the kernel for long sequences."""
-    if q.shape[2] > 8 or q.shape[0] * q.shape[1] < MANY or q.device.type != "cpu":
-        return dense(q, k, v, causal=False, mask=mask)
-    S = (q / math.sqrt(q.shape[-1])) @ k.mT
-    return torch.softmax(S if mask is None else S.masked_fill_(~mask, -math.inf), dim=-1) @ v
+    def forward(self, X: Tokens, layout: Layout) -> Tokens:
+        """Self-attention of every sequence."""
+        q, k, v = heads.split_qkv(self.heads, self.linear(X, "W_qkv", "b_qkv"))
+        q, k = self.positions.rotate(q, k, layout)
+        return self._out(self._attend(q, k, v, layout, layout, layout.buckets))
 
+    def cross(self, X: Tokens, Z: Tokens, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Tokens:
+        """Attention of x's tokens to those of z."""
+        q = heads.split_q(self.heads, self.linear(X, "W_q", "b_q"))
+        k, v = self.keys_and_values(Z)
+        return self._out(self._attend(q, k, v, x, z, buckets))
 
-def banded(q: Tensor, k: Tensor, v: Tensor, w: int, *, dropout: float = 0.0) -> Tensor:
-    """Every query sees itself and the w − 1 tokens before it, in time and memory that grow as ℓ·w.
+    def keys_and_values(self, Z: Tokens) -> tuple[PerHead, PerHead]:
+        """Of the context's tokens."""
+        return heads.split_kv(self.heads, self.linear(Z, "W_kv", "b_kv"))
 
-    The queries are cut into blocks. A block of b queries sees at most the b keys of its own and the w − 1 before them, so all blocks
-    together are one dense attention of ℓ/b · b queries to b + w − 1 keys each, under one mask.
-    """
-    B, H, ell, d = q.shape
-    if ell <= w:
-        return dense(q, k, v, causal=True, dropout=dropout)
-    b = block(w)
-    blocks = -(-ell // b)
-    behind = blocks * b - ell
-    q = F.pad(q, (0, 0, 0, behind)).reshape(B * H, blocks, b, d)
-    # keys[n] are those at positions n·b − (w − 1) … n·b + b − 1; the first blocks' positions below 0 are zeros that the mask hides
-    k, v = (F.pad(each, (0, 0, w - 1, behind)).flatten(0, 1).unfold(1, b + w - 1, b).mT for each in (k, v))
-    t_x, t_z = torch.arange(b, device=q.device)[:, None], torch.arange(1 - w, b, device=q.device)
-    band = (t_z <= t_x) & (t_z > t_x - w)
-    early = torch.arange(blocks, device=q.device)[:, None, None] * b + t_z >= 0
-    y = dense(q, k, v, causal=False, mask=(band & early)[None], dropout=dropout)
-    return y.reshape(B, H, blocks * b, v.shape[-1])[:, :, :ell]
+    def decode(self, X: Tokens, cache: Cache, l: int, step: Step) -> Tokens:
+        """Self-attention of the new tokens, B·width of them, to those in the cache and to one another."""
+        B, width = len(step.before), step.width
+        q, k, v = heads.split_qkv(self.heads, self.linear(X, "W_qkv", "b_qkv"))
+        q, k = self.positions.rotate(q, k, step)
+        q, k, v = (heads.by_row(part, B, width) for part in (q, k, v))
+        cache.write(l, step, k, v)
+        first = step.first(self.width)
+        k, v = cache.read(l, step, first)
+        y = self.positions.decode(self, q, k, v, step.visible(self.width, first), cache, l, step)
+        return self._out(heads.merge(y))
 
+    def decode_cross(self, X: Tokens, cache: Cache, l: int) -> Tokens:
+        """Attention of the new tokens to z, whose keys and values the cache has."""
+        k, v = cache.cross[l]
+        # a group of rows that look at one z is as many queries
+        q = self.linear(X, "W_q", "b_q").view(len(k), -1, self.heads.H, self.heads.d_attn).transpose(1, 2)
+        y = kernels.decoding(q, k, v, cache.cross_mask)
+        return self._out(y.transpose(1, 2).reshape(len(X), -1))
 
-def block(w: int) -> int:
-    """How many queries a block has: fewer waste less of the mask, more make better matrix products."""
-    return max(16, w // 2)
+    def _attend(self, q: PerHead, k: PerHead, v: PerHead, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Float[Tensor, "T columns"]:
+        if not buckets:
+            q, k, v = (part.view(*side.shape, *part.shape[1:]).transpose(1, 2) for part, side in ((q, x), (k, z), (v, z)))
+            return self._kernel(q, k, v, None).transpose(1, 2).flatten(0, 1).flatten(1)
+        outputs = []
+        query_counts, key_counts = [bucket.queries.count for bucket in buckets], [bucket.keys.count for bucket in buckets]
+        pieces = zip(buckets, torch.split(q, query_counts), torch.split(k, key_counts), torch.split(v, key_counts), strict=True)
+        for bucket, q_, k_, v_ in pieces:
+            q_ = bucket.queries.to_sequences(q_).transpose(1, 2)
+            k_, v_ = (bucket.keys.to_sequences(part).transpose(1, 2) for part in (k_, v_))
+            token_mask = bucket.keys.token_mask
+            padding = None if token_mask is None else token_mask[:, None, None]
+            outputs.append(bucket.queries.to_tokens(self._kernel(q_, k_, v_, padding).transpose(1, 2).flatten(2)))
+        return torch.cat(outputs)
 
+    def _kernel(self, q: Q, k: K, v: V, padding: Tensor | None) -> Y:
+        return self.positions.attend(self, q, k, v, padding, self.dropout if self.training else 0.0)
 
-def relative(q: Tensor, k: Tensor, v: Tensor, R: Tensor, u: Tensor, w: Tensor, *, dropout: float = 0.0) -> Tensor:
-    """Transformer-XL's attention: S[t_z,t_x] = K[:,t_z]ᵀ(Q[:,t_x] + u) + R[:,t_x − t_z]ᵀ(Q[:,t_x] + w), for t_z ≤ t_x.
-
-    R is H × ℓ × d_attn, by distance. Multiplied with every distance at once, then each query's row is moved so that distances
-    become positions.
-    """
-    ell = q.shape[2]
-    by_distance = (q + w[:, None]) @ R.flip(1).mT  # distances ℓ−1, …, 0
-    return scored(q + u[:, None], k, v, shift(by_distance), _causal(ell, q.device), dropout=dropout)
-
-
-def shift(by_distance: Tensor) -> Tensor:
-    """From … × n × m, in row i the distances m−1, …, 0, to … × n × m, in row i column j the distance of j from query m − n + i.
-
-    A zero before each row, and the whole cut anew into rows one shorter: row i moves by n − 1 − i. What wraps around lies in the future.
-    """
-    *many, n, m = by_distance.shape
-    return F.pad(by_distance, (1, 0)).view(*many, m + 1, n)[..., 1:, :].reshape(*many, n, m)
-
-
-def scored(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor, *, dropout: float = 0.0) -> Tensor:
-    """Attention whose scores get a bias before they are divided by √d_attn."""
-    bias = (bias / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
-
-
-def _causal(ell: int, device: torch.device) -> Tensor:
-    return torch.ones(ell, ell, dtype=torch.bool, device=device).tril()
+    def _out(self, Y: Float[Tensor, "T columns"]) -> Tokens:
+        return self.linear(Y, "W_o", "b_o")

@@ -1,103 +1,95 @@
-"""Between a model and the paper: its parameters as the formal θ and back, and the formal algorithm that it computes."""
+"""Between a model and the paper: its parameters as the formal θ and back."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import fields, replace
 
 import torch
 from torch import Tensor
 
-from transalg.formal import DTheta, DTransformer, EDTheta, EDTransformer, ETheta, ETransformer
-from transalg.formal.components import MHAttention, layer_norm
+from transalg.formal import DTheta, EDTheta, ETheta
+from transalg.formal.classification import ECTheta
 from transalg.formal.domains import refuse
-from transalg.formal.notation import GELU, ReLU, unidirectional
-from transalg.formal.systems import (
-    BERT,
-    GPT,
-    BERTClassifier,
-    BERTClassifierTheta,
-    BERTTheta,
-    PreNormEDTheta,
-    PreNormEDTransformer,
-    no_norm,
-    post_norm,
-    pre_norm,
-)
-from transalg.formal.tree import Theta
-from transalg.formal.variants import (
-    EClassifier,
-    ECTheta,
-    RelativeMHAttention,
-    RelativeMHAttentionTheta,
-    RMSnorm,
-    paper_sinusoids,
-    scaled,
-    sinusoids,
-    sparse,
-    tanh_GELU,
-    tied,
-    with_positions,
-    without_positions,
-)
+from transalg.formal.systems import BERTClassifierTheta, BERTTheta, PreNormEDTheta
+from transalg.formal.theta import Layer, MHAttentionTheta, TransformerTheta
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.hyper.embedding import TABLES
+from transalg.hyper.hyper import Value
+from transalg.hyper.positions import POSITIONS as POSITION_PARAMETERS
 from transalg.hyper.shapes import shapes
+from transalg.model.positions import POSITIONS
 
-TABLES = ("W_e", "W_p", "W_s")  # a row for each token, position or segment here, a column in the paper
 Named = dict[str, Tensor]
+KINDS: dict[type[Hyper], tuple[type[TransformerTheta], ...]] = {  # the paper's θ, and the one with all that the engine may have
+    DHyper: (DTheta,),
+    EHyper: (ETheta, BERTTheta),
+    ClassifierHyper: (ECTheta, BERTClassifierTheta),
+    EDHyper: (EDTheta, PreNormEDTheta),
+}
 
 
-def theta_kind(hyper: Hyper) -> type[Theta]:
+def theta_kind(hyper: Hyper) -> type[TransformerTheta]:
     """The paper's θ where it has all that the model has."""
-    if isinstance(hyper, DHyper):
-        return DTheta
-    if isinstance(hyper, EDHyper):
-        return PreNormEDTheta if hyper.norm_first else EDTheta
-    assert isinstance(hyper, EHyper)
-    plain = not (hyper.segments or hyper.embedding_norm or hyper.output_bias or hyper.norm_first)
-    if isinstance(hyper, ClassifierHyper):
-        return ECTheta if plain else BERTClassifierTheta
-    return ETheta if plain else BERTTheta
+    return KINDS[type(hyper)][0 if plain(hyper) else -1]
+
+
+def plain(hyper: Hyper) -> bool:
+    """Whether the paper's θ has all that the model has."""
+    if isinstance(hyper, EHyper):
+        return not (hyper.segments or hyper.embedding_norm or hyper.output_bias or hyper.norm_first)
+    return not (isinstance(hyper, EDHyper) and hyper.norm_first)
 
 
 # Model → θ -------------------------------------------------------------------------------------------------------------
 
 
-def theta_of(hyper: Hyper, state: Named, dtype: torch.dtype, *, gradient: bool = False) -> Any:
-    """θ from the parameters of a model, or a gradient by θ from their gradients. What the model has not is as it acts, or 0 in a gradient."""
-    named = {}
+def theta_of(hyper: Hyper, state: Mapping[str, Tensor], dtype: torch.dtype, *, gradient: bool = False) -> TransformerTheta:
+    """θ from the parameters of a model, or a gradient by θ from their gradients. What the model lacks is as it acts, or 0 in a gradient."""
+    named: Named = {}
     for name, part in state.items():
         stack, _, symbol = name.rpartition(".")
-        for own, value in _apart(symbol, part, hyper):
-            named[f"{stack}.{own}" if stack else own] = value.to(dtype, copy=True).contiguous()
-    relative = {name: named.pop(name) for name in list(named) if name.rpartition(".")[2] in ("W_r", "u", "w")}
+        for formal_symbol, value in _apart(symbol, part, hyper):
+            named[f"{stack}.{formal_symbol}" if stack else formal_symbol] = value.to(dtype, copy=True).contiguous()
+    extra = POSITION_PARAMETERS[hyper.positions].attention_shapes(hyper)
+    of_positions = {name: named.pop(name) for name in list(named) if name.rpartition(".")[2] in extra}
     for name, value in _absent(hyper, named, gradient).items():
         named.setdefault(name, value)
-    theta = theta_kind(hyper).from_named(named)
-    if isinstance(theta, DTheta) and relative:
+    special = None if hyper.special is None else (hyper.special.mask, hyper.special.bos, hyper.special.eos)
+    theta = theta_kind(hyper).from_named(named, special)
+    return _with_positions(theta, hyper, of_positions) if of_positions else theta
+
+
+def _with_positions(theta: TransformerTheta, hyper: Hyper, named: Named) -> TransformerTheta:
+    """θ whose self-attentions have the parameters that belong to positions."""
+    kind, stacks = POSITIONS[hyper.positions].attention_theta, {}
+    for stack in hyper.stacks:
         layers = []
-        for l, layer in enumerate(theta.layers):
-            own = {each.name: getattr(layer.W, each.name) for each in fields(layer.W)}
-            own |= {symbol: relative[f"layers.{l}.W.{symbol}"] for symbol in ("W_r", "u", "w")}
-            layers.append(replace(layer, W=RelativeMHAttentionTheta(**own)))
-        return replace(theta, layers=tuple(layers))
-    return theta
+        for l, layer in enumerate(getattr(theta, stack)):
+            attention = "W" if isinstance(layer, Layer) else "W_dec"
+            parts = {part.name: getattr(getattr(layer, attention), part.name) for part in fields(MHAttentionTheta)}
+            prefix = f"{stack}.{l}.{attention}."
+            parts |= {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
+            layers.append(replace(layer, **{attention: kind(**parts)}))
+        stacks[stack] = tuple(layers)
+    return replace(theta, **stacks)  # type: ignore[arg-type]
 
 
 def _apart(symbol: str, part: Tensor, hyper: Hyper) -> list[tuple[str, Tensor]]:
     """One of the engine's parameters as those of the paper, heads stacked."""
-    H, d_attn, d_mid = hyper.heads
-    kind, _, of = symbol.partition("_")
+    heads = hyper.heads
+    letter, _, matrices = symbol.partition("_")
     if symbol in TABLES:
         return [(symbol, part.mT)]
-    if of in ("qkv", "kv", "q"):
-        widths = [{"q": d_attn, "k": d_attn, "v": d_mid}[one] for one in of]
-        return [
-            (f"{kind}_{one}", torch.unflatten(each, 0, (H, -1)))
-            for one, each in zip(of, torch.split(part, [H * width for width in widths]), strict=True)
-        ]
-    if symbol == "W_r":
-        return [(symbol, torch.unflatten(part, 0, (H, d_attn)))]
+    if matrices in heads.matrices:
+        pieces = torch.split(part, list(heads.matrices[matrices]))
+        return [(f"{letter}_{one}", torch.unflatten(piece, 0, (heads.H, -1))) for one, piece in zip(matrices, pieces, strict=True)]
+    if _stacked(symbol, hyper):
+        return [(symbol, torch.unflatten(part, 0, (heads.H, -1)))]
     return [(symbol, part)]
+
+
+def _stacked(symbol: str, hyper: Hyper) -> bool:
+    """Whether the paper's side has a matrix for every head where the engine has one matrix for all."""
+    return symbol.startswith("W_") and symbol in POSITION_PARAMETERS[hyper.positions].attention_shapes(hyper)
 
 
 def _absent(hyper: Hyper, named: Named, gradient: bool) -> Named:
@@ -112,164 +104,99 @@ def _absent(hyper: Hyper, named: Named, gradient: bool) -> Named:
         parts["b_u"] = W_e.new_zeros(hyper.N_V)
     if not isinstance(hyper, ClassifierHyper):
         parts["W_u"] = W_e.mT.contiguous()
-    parts["W_p"] = _positions(hyper).to(W_e)
+    if (W_p := POSITIONS[hyper.positions].formal_table(hyper)) is not None:
+        parts["W_p"] = W_p.to(W_e)
     return {name: torch.zeros_like(part) for name, part in parts.items()} if gradient else parts
-
-
-def _positions(hyper: Hyper) -> Tensor:
-    """W_p of a model that does not learn it, d_e × ℓ_max."""
-    if "sinusoids" in hyper.positions:
-        return (sinusoids if hyper.positions == "sinusoids" else paper_sinusoids)(hyper.d_e, hyper.ell_max)
-    return torch.zeros(hyper.d_e, hyper.ell_max)
 
 
 # θ → model -------------------------------------------------------------------------------------------------------------
 
-SUITS = {
-    DHyper: (DTheta,),
-    EHyper: (ETheta, BERTTheta),
-    ClassifierHyper: (ECTheta, BERTClassifierTheta),
-    EDHyper: (EDTheta, PreNormEDTheta),
-}
 
-
-def hyper_of(theta: Any, kind: type[Hyper], departures: dict[str, Any], whole: Any = None) -> Any:
-    """The hyperparameters of a model with this θ: its sizes, what its kind shows, and the departures given; or all of them as given."""
-    suits = SUITS[kind]
-    if type(theta) not in suits:
-        raise refuse("theta", " or ".join(f"a {each.__name__}" for each in suits), type(theta).__name__)
+def hyper_of(theta: TransformerTheta, kind: type[Hyper], departures: Mapping[str, Value], complete: Hyper | None = None) -> Hyper:
+    """The hyperparameters of a model with this θ: its sizes, what its kind shows, and the departures; or `complete`, changed by these."""
+    if type(theta) not in KINDS[kind]:
+        raise refuse("theta", " or ".join(f"a {each.__name__}" for each in KINDS[kind]), type(theta).__name__)
     sizes = theta.sizes()
     unknown = departures.keys() - {each.name for each in fields(kind)}
     if unknown:
         raise refuse(min(unknown), f"a field of {kind.__name__}", "another")
-    if whole is not None:
-        if type(whole) is not kind:
-            raise refuse("hyper", f"a {kind.__name__}", type(whole).__name__)
-        hyper = whole.replace(**departures)
+    if complete is not None:
+        if type(complete) is not kind:
+            raise refuse("hyper", f"a {kind.__name__}", type(complete).__name__)
+        hyper = complete.replace(**departures)
     else:
-        hyper = kind(**_shown(theta, sizes) | departures)
+        hyper = kind(**_shown(theta, sizes) | dict(departures))  # type: ignore[arg-type]
     for symbol, size in sizes.items():
         if symbol not in ("N_S", "d_r") and getattr(hyper, symbol) != size:
             raise refuse("theta", f"{symbol} = {getattr(hyper, symbol)}, as in hyper", size)
-    if isinstance(hyper, DHyper) and hyper.positions == "relative" and sizes.get("d_r") != hyper.d_r:
-        raise refuse("theta", f"relative positions with d_r = {hyper.d_r}", sizes.get("d_r", "none"))
+    _check_positions(theta, hyper)
     if type(theta) is not theta_kind(hyper):
         raise refuse("theta", f"a {theta_kind(hyper).__name__} with these departures", type(theta).__name__)
     return hyper
 
 
-def _shown(theta: Any, sizes: dict[str, int]) -> dict[str, Any]:
+def _check_positions(theta: TransformerTheta, hyper: Hyper) -> None:
+    """θ has the parameters that its positions take, of the right sizes."""
+    expected = POSITION_PARAMETERS[hyper.positions].attention_shapes(hyper)
+    if expected and not isinstance(_attentions(theta)[0], POSITIONS[hyper.positions].attention_theta):
+        raise refuse("theta", f"positions={hyper.positions} with {', '.join(expected)} in every layer", "none of them")
+    d_r = hyper.sizes().get("d_r")
+    if expected and d_r is not None and theta.sizes().get("d_r") != d_r:
+        raise refuse("theta", f"relative positions with d_r = {d_r}", theta.sizes().get("d_r", "none"))
+
+
+def _attentions(theta: TransformerTheta) -> list[MHAttentionTheta]:
+    """The self-attentions of all layers."""
+    layers = [layer for stack in ("layers", "enc", "dec") for layer in getattr(theta, stack, ())]
+    return [layer.W if isinstance(layer, Layer) else layer.W_dec for layer in layers]
+
+
+def _shown(theta: TransformerTheta, sizes: dict[str, int]) -> dict[str, Value]:
     """The fields that can be read off θ: its sizes and, where its kind says so, a departure."""
-    shown: dict[str, Any] = dict(sizes)
+    shown: dict[str, Value] = dict(sizes)
     if isinstance(theta, BERTTheta | BERTClassifierTheta):
         shown |= {"segments": shown.pop("N_S"), "embedding_norm": True}
     if isinstance(theta, BERTTheta):
         shown["output_bias"] = True
     if isinstance(theta, PreNormEDTheta):
         shown["norm_first"] = True
-    if isinstance(theta, DTheta) and isinstance(theta.layers[0].W, RelativeMHAttentionTheta):
-        shown["positions"] = "relative"
+    attention = type(_attentions(theta)[0])
+    for name, scheme in POSITIONS.items():
+        if attention is not MHAttentionTheta and scheme.attention_theta is attention:
+            shown["positions"] = name
     return shown
 
 
-def state_of(theta: Any, hyper: Hyper) -> Named:
+def state_of(theta: TransformerTheta, hyper: Hyper) -> Named:
     """The parameters of the model whose θ is given."""
     named = theta.named()
     if hyper.tied and not named["W_u"].equal(named["W_e"].mT):
         raise refuse("theta", "W_u = W_eᵀ, for tied=True", "another W_u")
-    if hyper.positions not in ("learned", "relative") and not torch.allclose(named["W_p"], _positions(hyper).to(named["W_p"])):
+    W_p = POSITIONS[hyper.positions].formal_table(hyper)
+    if W_p is not None and W_p.any() and not torch.allclose(named["W_p"], W_p.to(named["W_p"])):
         raise refuse("theta", f"the W_p of positions={hyper.positions}", "another W_p")
-    return {name: _together(name, named) for name in shapes(hyper)}
+    return {name: _together(name, named, hyper) for name in shapes(hyper)}
 
 
-def nothing_lost(theta: Any, hyper: Hyper, state: Named) -> None:
+def check_nothing_lost(theta: TransformerTheta, hyper: Hyper, state: Named) -> None:
     """Refuse a θ with a part that the model would leave out although it acts."""
-    idle = {"W_p"} if hyper.positions == "relative" else set()
-    kept = theta_of(hyper, state, next(iter(state.values())).dtype).named()
+    W_p = POSITIONS[hyper.positions].formal_table(hyper)
+    idle = {"W_p"} if W_p is not None and not W_p.any() else set()
+    modelled = theta_of(hyper, state, next(iter(state.values())).dtype).named()
     for name, part in theta.named().items():
         symbol = name.rpartition(".")[2]
         if symbol in idle or (symbol.startswith("beta") and hyper.norm == "RMSnorm"):
             continue
-        if name not in kept or kept[name].shape != part.shape or not torch.allclose(kept[name], part):
+        if name not in modelled or modelled[name].shape != part.shape or not torch.allclose(modelled[name], part):
             raise refuse("theta", f"no {name}, or one that does nothing, with these departures", "one that acts")
 
 
-def _together(name: str, named: Named) -> Tensor:
+def _together(name: str, named: Named, hyper: Hyper) -> Tensor:
     """One of the engine's parameters from those of the paper."""
     stack, dot, symbol = name.rpartition(".")
-    kind, _, of = symbol.partition("_")
+    letter, _, matrices = symbol.partition("_")
     if symbol in TABLES:
         return named[name].mT
-    if of in ("qkv", "kv", "q"):
-        return torch.cat([named[f"{stack}{dot}{kind}_{one}"].flatten(0, 1) for one in of])
-    return named[name].flatten(0, 1) if symbol == "W_r" else named[name]
-
-
-# The formal algorithm of a model ---------------------------------------------------------------------------------------
-
-
-TRAINING = ("dropout", "attention_dropout", "label_smoothing", "init_std", "init_residual", "mask_split", "p_mask")
-
-
-@dataclass(frozen=True)
-class FormalCounterpart:
-    """The formal algorithm that a model computes: a function of the paper, or a variant, and the components it is called with."""
-
-    hyper: Hyper
-    function: Callable[..., Tensor]
-    components: dict[str, Any]
-
-    def __call__(self, *inputs: Any, **more: Any) -> Tensor:
-        """P from x and θ (from z, x and θ; from x, θ and segments)."""
-        return self.function(*(self.acting(one) if isinstance(one, Theta) else one for one in inputs), **self.components, **more)
-
-    def acting(self, theta: Any) -> Any:
-        """θ with what the departures make of it."""
-        return _as_it_acts(self.hyper, theta)
-
-    def departures(self) -> dict[str, Any]:
-        """The fields in which P is not the paper's; what matters in training only is left out."""
-        return {name: value for name, value in self.hyper.departures().items() if name not in TRAINING}
-
-
-def formal_counterpart(hyper: Hyper) -> FormalCounterpart:
-    """The formal algorithm of a model with these hyperparameters."""
-    activation = {"ReLU": ReLU, "GELU": GELU, "tanh_GELU": tanh_GELU}[hyper.activation]
-    parts: dict[str, Any] = {"eps": hyper.eps, "layer_norm": RMSnorm if hyper.norm == "RMSnorm" else layer_norm}
-    if isinstance(hyper, DHyper):
-        parts |= {"MHAttention": RelativeMHAttention if hyper.positions == "relative" else MHAttention, "GELU": activation}
-        parts["Mask"] = unidirectional if hyper.band is None else sparse(hyper.band)
-        return (
-            FormalCounterpart(hyper, DTransformer, parts)
-            if hyper.norm_first
-            else FormalCounterpart(hyper, GPT, parts | {"block": post_norm})
-        )
-    if isinstance(hyper, EDHyper):
-        parts["ReLU"] = activation
-        if hyper.norm_first:
-            return FormalCounterpart(hyper, PreNormEDTransformer, parts | {"final_norm": parts["layer_norm"]})
-        return FormalCounterpart(hyper, EDTransformer, parts)
-    assert isinstance(hyper, EHyper)
-    parts["GELU"] = activation
-    if theta_kind(hyper) in (ETheta, ECTheta):
-        return FormalCounterpart(hyper, EClassifier if isinstance(hyper, ClassifierHyper) else ETransformer, parts)
-    parts["embedding_norm"] = parts["layer_norm"] if hyper.embedding_norm else no_norm
-    parts["block"] = pre_norm if hyper.norm_first else post_norm
-    return FormalCounterpart(hyper, BERTClassifier if isinstance(hyper, ClassifierHyper) else BERT, parts)
-
-
-def _as_it_acts(hyper: Hyper, theta: Any) -> Any:
-    """θ with what the departures make of it. What the model does not learn is constant, so that its gradient is 0."""
-    if hyper.tied:
-        theta = tied(theta)
-    if hyper.scaled:
-        theta = scaled(theta)
-    if hyper.positions == "relative":
-        theta = without_positions(theta)
-    elif hyper.positions != "learned":
-        theta = with_positions(theta, _positions(hyper))
-    if isinstance(theta, BERTTheta | BERTClassifierTheta) and isinstance(hyper, EHyper) and not hyper.segments:
-        theta = replace(theta, W_s=torch.zeros_like(theta.W_s))
-    if isinstance(theta, BERTTheta) and isinstance(hyper, EHyper) and not hyper.output_bias:
-        theta = replace(theta, b_u=torch.zeros_like(theta.b_u))
-    return theta
+    if matrices in hyper.heads.matrices:
+        return torch.cat([named[f"{stack}{dot}{letter}_{one}"].flatten(0, 1) for one in matrices])
+    return named[name].flatten(0, 1) if _stacked(symbol, hyper) else named[name]

@@ -1,4 +1,4 @@
-"""A ragged batch as one matrix: a row for every token that is there, none for padding.
+"""A ragged batch as one matrix: a row for every token, none for padding.
 
 Whatever treats tokens one by one (embeddings, norms, projections, MLPs) works on that matrix and does no padded work. Attention needs
 sequences: they are sorted by length, those of like length form a bucket, and a bucket is one call of the attention kernel.
@@ -9,35 +9,38 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 Shape = tuple[int, ...]  # B × ℓ
-KERNEL_CALL_COST = 8192  # what a call of the attention kernel costs more than its work, in scores: waste below this is cheaper than a call
+KERNEL_CALL_COST = (
+    8192  # what a call of the attention kernel costs beside its work, in scores: less padding than this is cheaper than a call
+)
 
 
 @dataclass(frozen=True)
-class Part:
-    """The tokens of a bucket's sequences, on one side of an attention."""
+class BucketSide:
+    """The tokens of a bucket's sequences, on one side of an attention: queries or keys."""
 
     count: int
     shape: Shape  # sequences × the longest of them
-    there: Tensor | None = None  # which places of that shape are tokens; None if all are
-    into: Tensor | None = None  # for every place the token it takes, any for a place without one
-    back: Tensor | None = None  # for every token its place
+    token_mask: Bool[Tensor, "n ell"] | None = None  # which places of that shape are tokens; None if all are
+    gather_index: Int[Tensor, "n*ell"] | None = None  # for every place the token it takes, any for a place of padding
+    scatter_index: Int[Tensor, "count"] | None = None  # for every token its place
 
-    def take(self, X: Tensor) -> Tensor:
-        """count × … to sequences × longest × …"""
-        if self.into is not None:
-            X = _pick(X, self.into)
+    def to_sequences(self, X: Shaped[Tensor, "count *d"]) -> Shaped[Tensor, "n ell *d"]:
+        """A row for each token to sequences × longest."""
+        if self.gather_index is not None:
+            X = _pick(X, self.gather_index)
         return X.view(*self.shape, *X.shape[1:])
 
-    def give(self, X: Tensor) -> Tensor:
-        """Sequences × longest × … back to a row for each token."""
+    def to_tokens(self, X: Shaped[Tensor, "n ell *d"]) -> Shaped[Tensor, "count *d"]:
+        """Sequences × longest back to a row for each token."""
         X = X.flatten(0, 1)
-        return X if self.back is None else _pick(X, self.back)
+        return X if self.scatter_index is None else _pick(X, self.scatter_index)
 
 
-def _pick(X: Tensor, index: Tensor) -> Tensor:
+def _pick(X: Shaped[Tensor, "n *d"], index: Int[Tensor, "m"]) -> Shaped[Tensor, "m *d"]:
     """X[index], by the kernel of embeddings, whose gradient runs in parallel on CPUs where that of indexing does not."""
     return F.embedding(index, X.reshape(len(X), -1)).view(len(index), *X.shape[1:])
 
@@ -46,50 +49,55 @@ def _pick(X: Tensor, index: Tensor) -> Tensor:
 class Bucket:
     """Sequences that one call of the attention kernel treats: their queries' and their keys' tokens."""
 
-    queries: Part
-    keys: Part
+    queries: BucketSide
+    keys: BucketSide
 
 
 @dataclass(frozen=True)
-class Rows:
+class Layout:
     """How the tokens of a batch lie in the matrix."""
 
-    shape: Shape  # B × ℓ, the batch as it was given
+    shape: Shape  # B × ℓ, the batch with its padding
     lengths: tuple[int, ...] | None = None  # of the sequences, in the matrix's order; None if all are ℓ long, in the batch's order
-    places: Tensor | None = None  # of every token in the batch, flattened; None likewise
+    token_index: Int[Tensor, "T"] | None = None  # of every token in the flattened batch; None likewise
     buckets: tuple[Bucket, ...] = ()
 
     @property
-    def firsts(self) -> Tensor | slice:
+    def first_tokens(self) -> Int[Tensor, "B"] | slice:
         """The first token of each sequence, in the batch's order."""
         ell = self.shape[1]
-        if self.lengths is None or self.places is None:
+        if self.lengths is None or self.token_index is None:
             return slice(None, None, ell)
-        starts = torch.tensor(_starts(self.lengths), device=self.places.device)
-        return starts[(self.places[starts] // ell).argsort()]
+        starts = torch.tensor(_starts(self.lengths), device=self.token_index.device)
+        return starts[(self.token_index[starts] // ell).argsort()]
 
-    def pack(self, ids: Tensor) -> Tensor:
+    def unpad(self, ids: Shaped[Tensor, "B ell"]) -> Shaped[Tensor, "T"]:
         """B × ℓ to a row for each token."""
-        return ids.flatten() if self.places is None else ids.flatten()[self.places]
+        return ids.flatten() if self.token_index is None else ids.flatten()[self.token_index]
 
-    def unpack(self, X: Tensor) -> Tensor:
-        """A row for each token to B × ℓ × …, 0 where there is none."""
+    def pad(self, X: Shaped[Tensor, "T *d"]) -> Shaped[Tensor, "B ell *d"]:
+        """A row for each token to B × ℓ × …, 0 in the padding."""
         B, ell = self.shape
-        if self.places is not None:
-            X = X.new_zeros(B * ell, *X.shape[1:]).index_copy(0, self.places, X)
+        if self.token_index is not None:
+            X = X.new_zeros(B * ell, *X.shape[1:]).index_copy(0, self.token_index, X)
         # not a view to autograd, which would forbid hooks on what a model returns
-        whole: Tensor = torch.ops.aten._unsafe_view(X, [B, ell, *X.shape[1:]])
-        return whole
+        padded: Tensor = torch.ops.aten._unsafe_view(X, [B, ell, *X.shape[1:]])
+        return padded
 
-    def positions(self, device: torch.device) -> Tensor | None:
-        """Of each token in its sequence; None if the batch is full."""
-        return None if self.places is None else (self.places % self.shape[1]).to(device)
+    def positions(self, device: torch.device) -> Int[Tensor, "T"] | None:
+        """Of each token in its sequence; None if the batch is full, and they are 0, …, ℓ − 1 in every row."""
+        return None if self.token_index is None else (self.token_index % self.shape[1]).to(device)
+
+    def all_positions(self, device: torch.device) -> Int[Tensor, "T"]:
+        """The same, written out for a full batch as well."""
+        positions = self.positions(device)
+        return torch.arange(self.shape[1], device=device).repeat(self.shape[0]) if positions is None else positions
 
 
-def rows(shape: Shape, lengths: Sequence[int] | None, device: torch.device) -> Rows:
+def layout(shape: Shape, lengths: Sequence[int] | None, device: torch.device) -> Layout:
     """The matrix of a batch, its sequences sorted by length."""
     if lengths is None or all(length == shape[1] for length in lengths):
-        return Rows(shape)
+        return Layout(shape)
     order = sorted(range(shape[0]), key=lambda row: lengths[row])
     return _ragged(shape, lengths, order, device)
 
@@ -100,13 +108,13 @@ def paired(
     x_shape: Shape,
     x_lengths: Sequence[int] | None,
     device: torch.device,
-) -> tuple[Rows, Rows, tuple[Bucket, ...]]:
+) -> tuple[Layout, Layout, tuple[Bucket, ...]]:
     """The matrices of two batches, sequence by sequence in the same order, and the buckets in which x attends to z."""
     B = z_shape[0]
     full_z = z_lengths is None or all(length == z_shape[1] for length in z_lengths)
     full_x = x_lengths is None or all(length == x_shape[1] for length in x_lengths)
     if full_z and full_x:
-        return Rows(z_shape), Rows(x_shape), ()
+        return Layout(z_shape), Layout(x_shape), ()
     z_all, x_all = z_lengths or [z_shape[1]] * B, x_lengths or [x_shape[1]] * B
     order = sorted(range(B), key=lambda row: (z_all[row], x_all[row]))
     z, x = _ragged(z_shape, z_all, order, device), _ragged(x_shape, x_all, order, device)
@@ -114,10 +122,10 @@ def paired(
     return z, x, tuple(_buckets(x.lengths, z.lengths, device))
 
 
-def _ragged(shape: Shape, lengths: Sequence[int], order: list[int], device: torch.device) -> Rows:
+def _ragged(shape: Shape, lengths: Sequence[int], order: list[int], device: torch.device) -> Layout:
     sorted_lengths = tuple(lengths[row] for row in order)
-    places = torch.cat([torch.arange(row * shape[1], row * shape[1] + lengths[row]) for row in order]).to(device)
-    return Rows(shape, sorted_lengths, places, tuple(_buckets(sorted_lengths, sorted_lengths, device)))
+    token_index = torch.cat([torch.arange(row * shape[1], row * shape[1] + lengths[row]) for row in order]).to(device)
+    return Layout(shape, sorted_lengths, token_index, tuple(_buckets(sorted_lengths, sorted_lengths, device)))
 
 
 def _starts(lengths: Sequence[int]) -> list[int]:
@@ -137,16 +145,17 @@ def _buckets(queries: Sequence[int], keys: Sequence[int], device: torch.device) 
             if (row - first + 1) * q * k - apart <= KERNEL_CALL_COST:
                 longest_q, longest_k = q, k
                 continue
-        yield Bucket(_part(queries[first:row], device), _part(keys[first:row], device))
+        yield Bucket(_side(queries[first:row], device), _side(keys[first:row], device))
         if row < len(queries):
             first, longest_q, longest_k = row, queries[row], keys[row]
 
 
-def _part(lengths: Sequence[int], device: torch.device) -> Part:
+def _side(lengths: Sequence[int], device: torch.device) -> BucketSide:
     longest = max(lengths)
     shape = (len(lengths), longest)
     if min(lengths) == longest:
-        return Part(sum(lengths), shape)
-    there = torch.arange(longest) < torch.tensor(lengths)[:, None]
-    into = (there.flatten().cumsum(0) - 1).clamp(min=0)
-    return Part(sum(lengths), shape, there.to(device), into.to(device), there.flatten().nonzero()[:, 0].to(device))
+        return BucketSide(sum(lengths), shape)
+    token_mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    gather_index = (token_mask.flatten().cumsum(0) - 1).clamp(min=0)
+    scatter_index = token_mask.flatten().nonzero()[:, 0]
+    return BucketSide(sum(lengths), shape, token_mask.to(device), gather_index.to(device), scatter_index.to(device))

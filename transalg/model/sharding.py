@@ -6,7 +6,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
-from transalg.model.blocks import Sublayers
+from transalg.model.layers import Sublayers
 
 Module = TypeVar("Module", bound=nn.Module)
 

@@ -1,35 +1,17 @@
-"""Models of runs: made from hyperparameters, or loaded from a run's folder, on a device."""
+"""The model of a run: loaded from its folder, on a device."""
 
 from pathlib import Path
 
 import torch
 
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
-from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.architectures import Transformer
+from transalg.hyper import Hyper
+from transalg.model import build
+from transalg.model.transformer import Transformer
 from transalg.runs import folder as run_folder
 from transalg.runs.metadata import Metadata
 
-MODELS: dict[type[Hyper], type[Transformer]] = {
-    DHyper: DTransformer,
-    EHyper: ETransformer,
-    ClassifierHyper: Classifier,
-    EDHyper: EDTransformer,
-}
 
-
-def build(
-    hyper: Hyper,
-    *,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype | None = None,
-    generator: torch.Generator | None = None,
-) -> Transformer:
-    """A new model with these hyperparameters."""
-    return MODELS[type(hyper)](hyper, device=device, dtype=dtype, generator=generator)
-
-
-def load_best(run: Path, device: torch.device | str = "cpu") -> tuple[Transformer, Metadata]:
+def load_best(run: Path, device: torch.device | str = "cpu") -> tuple[Transformer[Hyper], Metadata]:
     """The best model of a run, ready for inference, and its metadata."""
     metadata = run_folder.best_metadata(run)
     model = build(metadata.hyper, device="meta")

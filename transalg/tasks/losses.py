@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
+from transalg.hyper import Hyper
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer, log_loss
-from transalg.model.architectures import Transformer
 from transalg.model.checks import Lengths
+from transalg.model.transformer import Transformer
 from transalg.tasks.predictions import Predictions, masked_tokens, next_tokens, next_tokens_of_pairs
 from transalg.tasks.task import Task
 
@@ -78,7 +79,7 @@ def C_loss(
 class Objective(nn.Module):
     """A model and its task's loss as one module, so that DDP and FSDP2, which act on `forward`, see both."""
 
-    def __init__(self, task: Task[Any], model: Transformer) -> None:
+    def __init__(self, task: Task[Any], model: Transformer[Hyper]) -> None:
         super().__init__()
         self.task, self.model = task, model
 
@@ -87,7 +88,7 @@ class Objective(nn.Module):
         return self.task.figure_sums(self.model, inputs) if figures else self.task.loss(self.model, inputs, weight=weight)
 
 
-def _log_loss(model: Transformer, predictions: Predictions, weight: float | None, label_smoothing: float | None) -> Tensor:
+def _log_loss(model: Transformer[Hyper], predictions: Predictions, weight: float | None, label_smoothing: float | None) -> Tensor:
     smoothing = model.hyper.label_smoothing if label_smoothing is None else label_smoothing
     if not predictions.count:
         weight = 0.0

@@ -7,11 +7,13 @@ from math import log
 import torch
 from torch import Tensor
 
+from transalg.hyper import EHyper, Hyper
 from transalg.hyper.cost import LOGITS
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.architectures import Encoder, Transformer
+from transalg.model.architectures import Encoder
 from transalg.model.checks import Lengths, row_lengths, token_ids
-from transalg.model.layout import Rows
+from transalg.model.layout import Layout
+from transalg.model.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,14 @@ class Predictions:
     X: Tensor  # what the unembedding takes
     targets: Tensor
     count: int
-    layout: Rows  # where each row of X stands in the batch, for next tokens
+    layout: Layout  # where each row of X stands in the batch, for next tokens
 
 
 def next_tokens(model: DTransformer, x: Tensor, lengths: Lengths = None) -> Predictions:
     """Every token of x but the first, predicted from those before it."""
     shifted = _shift(x, lengths, model.hyper.ell_max)
     X, layout = model.features(shifted.inputs, shifted.lengths)
-    return Predictions(X, layout.pack(shifted.targets), shifted.count, layout)
+    return Predictions(X, layout.unpad(shifted.targets), shifted.count, layout)
 
 
 def next_tokens_of_pairs(model: EDTransformer, z: Tensor, x: Tensor, z_lengths: Lengths = None, x_lengths: Lengths = None) -> Predictions:
@@ -41,7 +43,7 @@ def next_tokens_of_pairs(model: EDTransformer, z: Tensor, x: Tensor, z_lengths: 
     all_lengths = row_lengths("z_lengths", z_lengths, tuple(z.shape))
     lengths = None if all_lengths is None else [all_lengths[row] for row in shifted.rows.tolist()]
     X, layout = model.features(z[shifted.rows], shifted.inputs, lengths, shifted.lengths)
-    return Predictions(X, layout.pack(shifted.targets), shifted.count, layout)
+    return Predictions(X, layout.unpad(shifted.targets), shifted.count, layout)
 
 
 def masked_tokens(
@@ -49,21 +51,21 @@ def masked_tokens(
 ) -> Predictions:
     """The chosen tokens of x, predicted from all of x̃."""
     X, layout = model.encode(x_tilde, lengths, segments)
-    picked = layout.pack(chosen).nonzero()[:, 0]
+    picked = layout.unpad(chosen).nonzero()[:, 0]
     count = len(picked)
     picked = picked if count else torch.zeros(1, dtype=torch.long, device=X.device)
-    return Predictions(model.head(X[picked]), layout.pack(x)[picked], count, layout)
+    return Predictions(model.head(X[picked]), layout.unpad(x)[picked], count, layout)
 
 
-def features_at(model: Encoder, x: Tensor, chosen: Tensor, lengths: Lengths = None) -> tuple[Tensor, Tensor]:
+def features_at(model: Encoder[EHyper], x: Tensor, chosen: Tensor, lengths: Lengths = None) -> tuple[Tensor, Tensor]:
     """X before the unembedding for the chosen tokens of a batch, and the place of each: its row · ℓ + its position."""
     X, layout = model.encode(x, lengths)
-    picked = layout.pack(chosen).nonzero()[:, 0]
-    return model.head(X[picked]), picked if layout.places is None else layout.places[picked]
+    picked = layout.unpad(chosen).nonzero()[:, 0]
+    return model.head(X[picked]), picked if layout.token_index is None else layout.token_index[picked]
 
 
 @torch.no_grad()
-def log_probabilities(models: Sequence[Transformer], predictions: Sequence[Predictions]) -> tuple[Tensor, Tensor]:
+def log_probabilities(models: Sequence[Transformer[Hyper]], predictions: Sequence[Predictions]) -> tuple[Tensor, Tensor]:
     """log P̂ of every target, in float64, and whether it is the most probable token. Each model of an ensemble has its predictions.
 
     The logits are computed for some rows at a time.
@@ -80,7 +82,7 @@ def log_probabilities(models: Sequence[Transformer], predictions: Sequence[Predi
     return log_p, most_probable
 
 
-def vocabulary_logits(models: Sequence[Transformer], Xs: Sequence[Tensor]) -> Tensor:
+def vocabulary_logits(models: Sequence[Transformer[Hyper]], Xs: Sequence[Tensor]) -> Tensor:
     """The ensemble's logits of every token of the vocabulary, in float64. Each model has its X, and a row of X is a row of the result."""
     return ensemble_logits([model.logits(X).double() for model, X in zip(models, Xs, strict=True)])
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from transalg.data.rows import Batch, RowSource
     from transalg.data.shuffle import Index
     from transalg.data.store import Store
-    from transalg.model.architectures import Transformer
+    from transalg.model.transformer import Transformer
     from transalg.tasks.examples import Example
 
 Ability = Literal["generate", "predict", "fill", "classify", "embed", "score"]
 Inputs = tuple[Any, ...]  # tensors, then row lengths, in the order in which the task's loss takes them
-Model = TypeVar("Model", bound="Transformer")
+Model = TypeVar("Model", bound="Transformer[Hyper]")
 SPLIT_SEED = 0  # whatever the seed of a run, the same records validate
 
 

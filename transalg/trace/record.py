@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from types import CodeType, FrameType
 from typing import Any
 
@@ -13,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from transalg import formal
-from transalg.formal import systems, variants
 from transalg.formal.tree import Theta
 from transalg.trace.source import Algorithm, Line, algorithms
 
@@ -214,9 +213,9 @@ class Recorder:
         if not self.calls:
             return axes | self.axes
         caller = self.calls[-1]
-        if ("Mask" in names or "theta_l" in names) and caller.pending is not None:
+        if "X" in names and caller.pending is not None:
             # MHAttention(X, Z | …) or block(X | …) in the caller's tag: its X and Z are the callee's, a Z left out is X.
-            called = re.search(r"(?:Attention|block|_norm|_decoder)\((?P<X>[^,|]+?)(?:, (?P<Z>[^|]+?))? \|", caller.pending.line.math)
+            called = re.search(r"\w\((?P<X>[^,|()]+?)(?:, (?P<Z>[^,|()]+?))? \|", caller.pending.line.math)
             dims = {"X": ("d_x", "ℓ_x"), "Z": ("d_z", "ℓ_z")} | dict(caller.shapes.values())
             if called:
                 for symbol, sequence in (("ℓ", called["X"]), ("ℓ_x", called["X"]), ("ℓ_z", called["Z"] or called["X"])):
@@ -228,13 +227,13 @@ class Recorder:
 @cache
 def _bodies() -> dict[CodeType, Algorithm]:
     """The code of every formal algorithm."""
-    found = {}
-    for algorithm in algorithms():
-        function = inspect.unwrap(
-            getattr(formal, algorithm.name, None) or getattr(variants, algorithm.name, None) or getattr(systems, algorithm.name)
-        )
-        found[function.__code__] = algorithm
-    return found
+    return {inspect.unwrap(function_of(algorithm)).__code__: algorithm for algorithm in algorithms()}
+
+
+def function_of(algorithm: Algorithm) -> Callable[..., object]:
+    """The function that an algorithm is."""
+    function: Callable[..., object] = getattr(import_module(f"transalg.formal.{algorithm.module}"), algorithm.name)
+    return function
 
 
 def _line_at(algorithm: Algorithm, row: int) -> Line | None:

@@ -1,17 +1,23 @@
-"""The numbered lines of the formal algorithms, read from their source without running or importing it."""
+"""The numbered lines of the formal algorithms, read from their source without running or importing it.
+
+A tag stands on a comment line of its own: `# 6: X ← X + MHAttention(X̃ | 𝒲_l, Mask)`. The statements below it, up to
+the next tag, are that line of the algorithm. An `end` is a tag alone.
+"""
 
 import ast
 import re
+import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
 FORMAL = Path(__file__).parent.parent / "formal"
-FILES = ("components", "architectures", "training", "inference", "variants", "systems")
 
-TAG = re.compile(r"#\s(?P<number>\d+): (?P<math>.*?)(?:  ⟦(?P<name>\S+) ∈ ℝ(?:\^\{(?P<dims>.+)\})?⟧)?(?:  \(erratum (?P<erratum>\d+)\))?$")
+TAG = re.compile(r"\s*# (?P<number>\d+): (?P<math>.*?)(?:  ⟦(?P<name>\S+) ∈ ℝ(?:\^\{(?P<dims>.+)\})?⟧)?(?:  \(erratum (?P<erratum>\d+)\))?")
 HEADING = re.compile(r"(?P<kind>Algorithm (?P<number>\d+)|Variant of Algorithm \d+): (?P<caption>.+)")
+KINDS: dict[type[ast.stmt], str] = {ast.For: "for", ast.While: "while", ast.Return: "return", ast.Assign: "assign"}
 
 
 @dataclass(frozen=True)
@@ -20,12 +26,12 @@ class Line:
 
     number: int
     math: str
-    code: str  # the statement, or the header of a loop; empty for `end`
+    code: str  # all that stands below the tag, of a loop its header; empty for `end`
     indent: int  # how many loops it stands in
     kind: str  # "assign", "for", "while", "return" or "end"
-    first: int  # the lines of the file its statement (its header) stands in
+    first: int  # the rows of the file that its statement (its header) stands in
     last: int
-    stop: int  # the last line of a loop's body; `last` for other statements
+    stop: int  # the last row of a loop's body; `last` for other statements
     targets: tuple[str, ...] = ()  # the Python variables it sets
     symbol: str | None = None  # what it sets, as ⟦…⟧ names it
     dims: tuple[str, ...] | None = None  # the shape ⟦…⟧ declares; () is a scalar
@@ -39,6 +45,7 @@ class Algorithm:
 
     number: int | None  # None for a variant
     name: str
+    module: str  # the file of `formal` that defines it
     kind: str  # "Algorithm 10" or "Variant of Algorithm 6"
     caption: str
     doc: tuple[str, ...]  # what it computes, its inputs, outputs and parameters
@@ -53,9 +60,9 @@ class Algorithm:
 
 @cache
 def algorithms() -> tuple[Algorithm, ...]:
-    """Algorithms 1–15 in the paper's order, then the variants."""
-    found = [algorithm for file in FILES for algorithm in _read(FORMAL / f"{file}.py")]
-    return tuple(sorted(found, key=lambda algorithm: algorithm.number or len(found)))
+    """Algorithms 1–15 in the paper's order, then the variants by file."""
+    unordered = [algorithm for path in sorted(FORMAL.glob("*.py")) for algorithm in _read(path)]
+    return tuple(sorted(unordered, key=lambda algorithm: algorithm.number or len(unordered)))
 
 
 def find(which: str) -> Algorithm:
@@ -72,26 +79,34 @@ def find(which: str) -> Algorithm:
     raise ValueError(f"there is no algorithm {which!r}: expected a number from 1 to 15{hint}")
 
 
-def _read(path: Path) -> list[Algorithm]:
+def _read(path: Path) -> Iterator[Algorithm]:
     text = path.read_text(encoding="utf-8")
     rows = text.splitlines()
-    found = []
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and (heading := HEADING.match(ast.get_docstring(node) or "")):
             _, *doc = (ast.get_docstring(node) or "").splitlines()
-            found.append(
-                Algorithm(
-                    number=int(heading["number"]) if heading["number"] else None,
-                    name=node.name,
-                    kind=heading["kind"],
-                    caption=heading["caption"],
-                    doc=tuple(row.strip() for row in doc if row.strip()),
-                    parameters=_parameters(node.args),
-                    returns=ast.unparse(node.returns) if node.returns else "",
-                    lines=tuple(sorted(_lines(node, rows), key=lambda line: line.first)),
-                )
+            yield Algorithm(
+                number=int(heading["number"]) if heading["number"] else None,
+                name=node.name,
+                module=path.stem,
+                kind=heading["kind"],
+                caption=heading["caption"],
+                doc=_joined(doc),
+                parameters=_parameters(node.args),
+                returns=ast.unparse(node.returns) if node.returns else "",
+                lines=tuple(sorted([*_lines(node.body[1:], rows, 0), *_ends(node, rows)], key=lambda line: line.first)),
             )
-    return found
+
+
+def _joined(doc: list[str]) -> tuple[str, ...]:
+    """What an algorithm computes, then each of its inputs, outputs and parameters, on a row each however long it is."""
+    joined: list[str] = []
+    for row in filter(None, map(str.strip, doc)):
+        if not joined or re.match(r"(Input|Output|Parameters|Hyperparameters): ", row):
+            joined.append(row)
+        else:
+            joined[-1] += f" {row}"
+    return tuple(joined)
 
 
 def _parameters(arguments: ast.arguments) -> tuple[str, ...]:
@@ -101,34 +116,38 @@ def _parameters(arguments: ast.arguments) -> tuple[str, ...]:
         return ast.unparse(argument) + (f" = {ast.unparse(default)}" if default else "")
 
     required = len(arguments.args) - len(arguments.defaults)
-    positional = [
-        written(argument, default) for argument, default in zip(arguments.args, [*[None] * required, *arguments.defaults], strict=True)
-    ]
+    defaults = [*[None] * required, *arguments.defaults]
+    positional = [written(argument, default) for argument, default in zip(arguments.args, defaults, strict=True)]
     keyword = [written(argument, default) for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
-    return (*positional, *(["*"] if keyword else []), *keyword)
+    rest = [f"**{ast.unparse(arguments.kwarg)}"] if arguments.kwarg else []
+    return (*positional, *(["*"] if keyword else []), *keyword, *rest)
 
 
-def _lines(function: ast.FunctionDef, rows: list[str]) -> list[Line]:
-    lines = []
-    covered: set[int] = set()
-    for statement, indent in _statements(function.body[1:], 0):
-        last = statement.body[0].lineno - 1 if isinstance(statement, ast.For | ast.While) else statement.end_lineno
-        assert last is not None
-        covered |= set(range(statement.lineno, last + 1))
-        if tag := TAG.search(rows[last - 1]):
-            code = "\n".join(rows[statement.lineno - 1 : last])
-            code = TAG.sub("", code).rstrip()
-            lines.append(_line(tag, code, indent, statement, last))
+def _lines(body: list[ast.stmt], rows: list[str], indent: int) -> Iterator[Line]:
+    """The tagged lines of a body, and of the loops in it."""
+    tagged: list[tuple[re.Match[str], list[ast.stmt]]] = []
+    for statement in body:
+        if tag := TAG.fullmatch(rows[statement.lineno - 2]):
+            tagged.append((tag, []))
+        assert tagged, f"line {statement.lineno}: expected a tag above {ast.unparse(statement)}"
+        tagged[-1][1].append(statement)
+    for tag, statements in tagged:
+        yield _line(tag, statements, rows, indent)
+        if isinstance(loop := statements[-1], ast.For | ast.While):
+            yield from _lines(loop.body, rows, indent + 1)
+
+
+def _ends(function: ast.FunctionDef, rows: list[str]) -> Iterator[Line]:
     for row in range(function.lineno, (function.end_lineno or 0) + 1):
-        if row not in covered and rows[row - 1].lstrip().startswith("#") and (tag := TAG.search(rows[row - 1])):
+        if (tag := TAG.fullmatch(rows[row - 1])) and tag["math"] == "end":
             indent = (len(rows[row - 1]) - len(rows[row - 1].lstrip())) // 4 - 1
-            lines.append(Line(int(tag["number"]), tag["math"], "", indent, tag["math"], row, row, row))
-    return lines
+            yield Line(int(tag["number"]), "end", "", indent, "end", row, row, row)
 
 
-def _line(tag: re.Match[str], code: str, indent: int, statement: ast.stmt, last: int) -> Line:
-    kinds: dict[type[ast.stmt], str] = {ast.For: "for", ast.While: "while", ast.Return: "return"}
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+def _line(tag: re.Match[str], statements: list[ast.stmt], rows: list[str], indent: int) -> Line:
+    """A tag and what stands below it: the last statement that is no `if` sets what the tag says, the others serve it."""
+    main = [statement for statement in statements if not isinstance(statement, ast.If)][-1]
+    target = main.targets[0] if isinstance(main, ast.Assign) else getattr(main, "target", None)
     # The variable a statement sets is the name its target starts with: x_tilde in x_tilde[t] = …
     while isinstance(target, ast.Subscript):
         target = target.value
@@ -136,32 +155,30 @@ def _line(tag: re.Match[str], code: str, indent: int, statement: ast.stmt, last:
     return Line(
         number=int(tag["number"]),
         math=tag["math"],
-        code=code,
+        code=textwrap.dedent("\n".join(rows[statements[0].lineno - 1 : _last(statements[-1])])),
         indent=indent,
-        kind=kinds.get(type(statement), "assign"),
-        first=statement.lineno,
-        last=last,
-        stop=statement.end_lineno or last,
+        kind=KINDS[type(main)],
+        first=main.lineno,
+        last=_last(main),
+        stop=main.end_lineno or main.lineno,
         targets=tuple(name.id for name in names if isinstance(name, ast.Name)),
         symbol=tag["name"],
         dims=None if not tag["name"] else tuple(tag["dims"].split("×")) if tag["dims"] else (),
-        inner=_softmax_inside(statement),
+        inner=_softmax_inside(main),
         erratum=int(tag["erratum"]) if tag["erratum"] else None,
     )
 
 
+def _last(statement: ast.stmt) -> int:
+    """The last row of a statement, of a loop that of its header: a tag stands between it and the body."""
+    if isinstance(statement, ast.For | ast.While):
+        return statement.body[0].lineno - 2
+    return statement.end_lineno or statement.lineno
+
+
 def _softmax_inside(statement: ast.stmt) -> str | None:
-    whole = getattr(statement, "value", None)
+    expression = getattr(statement, "value", None)
     for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "softmax" and node is not whole:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "softmax" and node is not expression:
             return ast.unparse(node)
     return None
-
-
-def _statements(body: list[ast.stmt], indent: int) -> list[tuple[ast.stmt, int]]:
-    """Every statement of a body, loops before what stands in them."""
-    found = []
-    for statement in body:
-        found.append((statement, indent))
-        found += _statements(getattr(statement, "body", []), indent + 1)
-    return found

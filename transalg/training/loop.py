@@ -15,11 +15,11 @@ from torch.distributed.tensor import DTensor
 from transalg.data.batches import DataPosition
 from transalg.data.rows import Batch
 from transalg.data.shuffle import derive_seed
+from transalg.model import build
 from transalg.runs import checkpoints
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
 from transalg.runs.metadata import Metadata
-from transalg.runs.models import build
 from transalg.tasks import find
 from transalg.tasks.examples import augmented
 from transalg.tasks.losses import Objective
@@ -79,7 +79,7 @@ class Loop:
         self.model = build(self.hyper, dtype=dtype, generator=generator, device="meta" if deferred else world.device)
         if self.config.init and not resume:
             self._initialise_from(Path(self.config.init))
-        self.model.recompute = self.options.recompute
+        self.model.checkpointing = self.options.recompute
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.objective = world.wrapped(Objective(self.task, self.model), sharded=self.options.shard)
         if deferred:

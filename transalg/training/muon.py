@@ -7,19 +7,17 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from transalg.model.architectures import Transformer
+from transalg.hyper import Hyper
+from transalg.model.transformer import Transformer
 
 
-def hidden_matrices(model: Transformer) -> dict[str, tuple[nn.Parameter, tuple[int, ...]]]:
+def hidden_matrices(model: Transformer[Hyper]) -> dict[str, tuple[nn.Parameter, tuple[int, ...]]]:
     """The matrices between the residual stream and itself, by name, and the rows of the matrices that each of them is made of."""
-    H, d_attn, d_mid = model.hyper.heads
-    rows = {"q": H * d_attn, "k": H * d_attn, "v": H * d_mid}
-    matrices = {}
+    rows, matrices = model.hyper.heads.matrices, {}
     for name, parameter in model.named_parameters():
         stack, _, symbol = name.rpartition(".")
         if stack and symbol.startswith("W_") and parameter.requires_grad:
-            letters = symbol.removeprefix("W_")
-            matrices[name] = parameter, tuple(rows[letter] for letter in letters) if letters in ("qkv", "kv") else (len(parameter),)
+            matrices[name] = parameter, rows.get(symbol.removeprefix("W_"), (len(parameter),))
     return matrices
 
 

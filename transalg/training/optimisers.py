@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-    from transalg.model.architectures import Transformer
+    from transalg.hyper import Hyper
+    from transalg.model.transformer import Transformer
 
 WIDTH = 128  # of the residual stream: default learning rates are for models of at most this width
 
@@ -27,7 +28,7 @@ class Coefficients:
 class OptimiserKind:
     """A row of the table."""
 
-    build: "Callable[[Transformer, float, Coefficients], list[Optimizer]]"
+    build: "Callable[[Transformer[Hyper], float, Coefficients], list[Optimizer]]"
     help: str
     eta: float  # the default learning rate, unless the task has another
     shrinks: bool = True  # for wider models, the default η is smaller by √(width / WIDTH)
@@ -38,7 +39,7 @@ class OptimiserKind:
 
 
 def optimisers(
-    model: "Transformer", kind: str, eta: float, *, weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.95
+    model: "Transformer[Hyper]", kind: str, eta: float, *, weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.95
 ) -> "list[Optimizer]":
     """The optimisers that together train all of a model. Matrices decay; embeddings, norms and biases do not."""
     if kind not in OPTIMISERS:
@@ -46,7 +47,7 @@ def optimisers(
     return OPTIMISERS[kind].build(model, eta, Coefficients(weight_decay, beta1, beta2))
 
 
-def _muon(model: "Transformer", eta: float, coefficients: Coefficients) -> "list[Optimizer]":
+def _muon(model: "Transformer[Hyper]", eta: float, coefficients: Coefficients) -> "list[Optimizer]":
     from transalg.training.muon import Muon, hidden_matrices
 
     matrices = hidden_matrices(model)
@@ -55,11 +56,11 @@ def _muon(model: "Transformer", eta: float, coefficients: Coefficients) -> "list
     return [*muon, *_adamw_of(rest, eta, coefficients)]
 
 
-def _adamw(model: "Transformer", eta: float, coefficients: Coefficients) -> "list[Optimizer]":
+def _adamw(model: "Transformer[Hyper]", eta: float, coefficients: Coefficients) -> "list[Optimizer]":
     return _adamw_of(_trained(model), eta, coefficients)
 
 
-def _sgd(model: "Transformer", eta: float, coefficients: Coefficients) -> "list[Optimizer]":
+def _sgd(model: "Transformer[Hyper]", eta: float, coefficients: Coefficients) -> "list[Optimizer]":
     from torch.optim import SGD
 
     return [SGD(model.parameters(), lr=eta)]
@@ -82,7 +83,7 @@ def _adamw_of(parameters: "dict[str, nn.Parameter]", eta: float, coefficients: C
     return [AdamW([group for group in groups if group["params"]], lr=eta, betas=betas, fused=_has_fused(parameters.values()))]
 
 
-def _trained(model: "Transformer") -> "dict[str, nn.Parameter]":
+def _trained(model: "Transformer[Hyper]") -> "dict[str, nn.Parameter]":
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 

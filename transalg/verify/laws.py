@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value
 
-from transalg.cpu.kernels import pack
+from transalg.cpu import pack
 from transalg.model import DTransformer, EDTransformer
-from transalg.model.bridge import formal_counterpart
+from transalg.model.counterpart import formal_counterpart
 from transalg.verify.batches import Batch
 
 # Engine = formal -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""Masks, each against its definition."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from tests.strategies import theta_d
+from transalg.formal import DTransformer, unidirectional
+from transalg.formal.mask import banded, sparse
+
+exactly = {"rtol": 0, "atol": 1e-12}
+
+
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_a_band_is_w_wide(ell: int, w: int) -> None:
+    Mask = banded(ell, w)
+    for t_z in range(ell):
+        for t_x in range(ell):
+            assert Mask[t_z, t_x] == (t_x - w < t_z <= t_x)
+
+
+def test_sparse_layers_alternate_with_dense_ones() -> None:
+    Mask = sparse(2)
+    assert [Mask(5, l).equal(unidirectional(5)) for l in range(4)] == [True, False, True, False]
+    assert Mask(5, 1).equal(banded(5, 2))
+    theta = theta_d(L=2)
+    assert_close(DTransformer([1, 2], theta, Mask=sparse(2)), DTransformer([1, 2], theta), **exactly)  # the band covers two tokens
+    assert not torch.allclose(DTransformer([1, 2, 3], theta, Mask=sparse(2)), DTransformer([1, 2, 3], theta))
+    with pytest.raises(ValueError, match="w: expected a width of at least 1, got 0"):
+        banded(3, 0)

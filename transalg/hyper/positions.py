@@ -1,0 +1,92 @@
+"""Positions: how a model knows where a token stands. What a scheme learns, what it needs and what it costs.
+
+`model/positions.py` computes each of them, `formal/positions.py` states it. A new scheme is a row of `POSITIONS` here and one there.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from transalg.hyper.heads import Shapes
+
+if TYPE_CHECKING:
+    from transalg.hyper.hyper import Hyper
+
+
+@dataclass(frozen=True)
+class Positions:
+    """A scheme that learns nothing, needs nothing and costs nothing beyond the model's matrices."""
+
+    doc: str
+    decoder_only: bool = False  # for Algorithm 10 alone
+
+    def check(self, hyper: "Hyper") -> None:
+        """Refuse hyperparameters that do not go with this scheme."""
+
+    def shapes(self, hyper: "Hyper") -> Shapes:
+        """The parameters of the model that belong to it."""
+        return {}
+
+    def attention_shapes(self, hyper: "Hyper") -> Shapes:
+        """The parameters that it adds to every self-attention."""
+        return {}
+
+    def flops(self, hyper: "Hyper", keys: float, batch: int) -> float:
+        """What it adds to the arithmetic for one token that sees so many keys, in all layers together."""
+        return 0.0
+
+    def activations(self, hyper: "Hyper", ell: int) -> int:
+        """Numbers that it adds to what a training step keeps of one token in one layer."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Learned(Positions):
+    """W_p is a parameter."""
+
+    def shapes(self, hyper: "Hyper") -> Shapes:
+        return {"W_p": (hyper.ell_max, hyper.d_e)}
+
+
+@dataclass(frozen=True)
+class Sinusoids(Positions):
+    """W_p is a table of sines and cosines."""
+
+    def check(self, hyper: "Hyper") -> None:
+        even = f"an even number, for positions={hyper.positions} come as pairs of sine and cosine"
+        hyper.require("d_e", hyper.d_e % 2 == 0, even)
+
+
+@dataclass(frozen=True)
+class Relative(Positions):
+    """Scores depend on the distance between query and key, through a projection W_r of its sinusoid and two biases u, w."""
+
+    def check(self, hyper: "Hyper") -> None:
+        hyper.require("band", getattr(hyper, "band", None) is None, f"None with positions={hyper.positions}, which needs every distance")
+        hyper.require("d_r", _d_r(hyper) % 2 == 0, "an even number, for sinusoids come as pairs of sine and cosine")
+
+    def attention_shapes(self, hyper: "Hyper") -> Shapes:
+        heads = hyper.heads
+        return {"W_r": (heads.H * heads.d_attn, _d_r(hyper)), "u": (heads.H, heads.d_attn), "w": (heads.H, heads.d_attn)}
+
+    def flops(self, hyper: "Hyper", keys: float, batch: int) -> float:
+        heads = hyper.heads
+        projection = hyper.sizes()["L"] * heads.H * heads.d_attn * _d_r(hyper)  # of the ℓ distances, not of the tokens, once for a batch
+        return 2 * projection * (1 / batch - 1) + 2 * keys * heads.H * heads.d_attn  # scores of distances are as many as those of keys
+
+    def activations(self, hyper: "Hyper", ell: int) -> int:
+        heads = hyper.heads
+        return heads.H * ell + 3 * heads.H * heads.d_attn
+
+
+def _d_r(hyper: "Hyper") -> int:
+    d_r: int = hyper.sizes()["d_r"]
+    return d_r
+
+
+POSITIONS: dict[str, Positions] = {
+    "learned": Learned("W_p is learned"),
+    "sinusoids": Sinusoids("W_p is that of Vaswani et al."),
+    "paper_sinusoids": Sinusoids("W_p is as §5 has it"),
+    "none": Positions("no positions: W_p = 0"),
+    "relative": Relative("distances, as in Transformer-XL", decoder_only=True),
+}

@@ -1,0 +1,118 @@
+"""The formal algorithm that a model computes: one of the paper's, or a variant, with the components of the model's units."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from transalg.formal import DTransformer, EDTransformer, ETransformer, MHAttention
+from transalg.formal.classification import EClassifier
+from transalg.formal.embedding import BERT_embed, scaled
+from transalg.formal.norm import no_norm
+from transalg.formal.positions import with_positions
+from transalg.formal.systems import BERT, GPT, BERTClassifier, BERTClassifierTheta, BERTTheta, PreNormEDTransformer, post_norm, pre_norm
+from transalg.formal.theta import TransformerTheta
+from transalg.formal.unembedding import tied
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.hyper.hyper import TRAINING, Value
+from transalg.model.bridge import plain
+from transalg.model.mask import formal_mask
+from transalg.model.mlp import MLPS
+from transalg.model.norm import NORMS
+from transalg.model.positions import POSITIONS
+
+Component = Callable[..., object] | float
+
+
+@dataclass(frozen=True)
+class FormalCounterpart:
+    """A function of `transalg.formal` and the components it is called with."""
+
+    hyper: Hyper
+    function: Callable[..., Tensor]
+    components: dict[str, Component]
+
+    def __call__(self, *inputs: object, **more: object) -> Tensor:
+        """P from x and θ (from z, x and θ; from x, θ and segments)."""
+        acting = (self.acting(one) if isinstance(one, TransformerTheta) else one for one in inputs)
+        return self.function(*acting, **self.components, **more)
+
+    def acting(self, theta: TransformerTheta) -> TransformerTheta:
+        """θ with what the departures make of it. What the model does not learn is constant, so that its gradient is 0."""
+        return _as_it_acts(self.hyper, theta)
+
+    def departures(self) -> dict[str, Value]:
+        """The fields in which P is not the paper's; what matters in training only is left out."""
+        return {name: value for name, value in self.hyper.departures().items() if name not in TRAINING and name != "special"}
+
+
+def formal_counterpart(hyper: Hyper) -> FormalCounterpart:
+    """The formal algorithm of a model with these hyperparameters."""
+    function, components = COUNTERPARTS[type(hyper)](hyper)
+    attention = partial(MHAttention, Attention=POSITIONS[hyper.positions].formal_attention)
+    shared: dict[str, Component] = {"eps": hyper.eps, "layer_norm": NORMS[hyper.norm].formal, "MHAttention": attention}
+    return FormalCounterpart(hyper, function, shared | components)
+
+
+Counterpart = tuple[Callable[..., Tensor], dict[str, Component]]
+
+
+def _decoder(hyper: Hyper) -> Counterpart:
+    mlp, mask = MLPS[hyper.activation], formal_mask(hyper)
+    if hyper.norm_first and mlp.literal:
+        return DTransformer, {"GELU": mlp.formal_activation, "Mask": mask}
+    return GPT, {"MLP": mlp.formal, "Mask": mask, "block": pre_norm if hyper.norm_first else post_norm}
+
+
+def _encoder(hyper: Hyper) -> Counterpart:
+    return _encoding(hyper, ETransformer, BERT)
+
+
+def _classifier(hyper: Hyper) -> Counterpart:
+    return _encoding(hyper, EClassifier, BERTClassifier)
+
+
+def _encoding(hyper: Hyper, literal: Callable[..., Tensor], system: Callable[..., Tensor]) -> Counterpart:
+    mlp = MLPS[hyper.activation]
+    if plain(hyper) and mlp.literal:
+        return literal, {"GELU": mlp.formal_activation}
+    norm = NORMS[hyper.norm].formal if isinstance(hyper, EHyper) and hyper.embedding_norm else no_norm
+    block = pre_norm if hyper.norm_first else post_norm
+    return system, {
+        "GELU": mlp.formal_activation,
+        "MLP": mlp.formal,
+        "embed": partial(BERT_embed, layer_norm=norm),
+        "block": block,
+    }
+
+
+def _encoder_decoder(hyper: Hyper) -> Counterpart:
+    mlp = MLPS[hyper.activation]
+    if not hyper.norm_first and mlp.literal:
+        return EDTransformer, {"ReLU": mlp.formal_activation}
+    return PreNormEDTransformer, {"MLP": mlp.formal, "final_norm": NORMS[hyper.norm].formal}
+
+
+COUNTERPARTS: dict[type[Hyper], Callable[[Hyper], Counterpart]] = {
+    DHyper: _decoder,
+    EHyper: _encoder,
+    ClassifierHyper: _classifier,
+    EDHyper: _encoder_decoder,
+}
+
+
+def _as_it_acts(hyper: Hyper, theta: TransformerTheta) -> TransformerTheta:
+    if hyper.tied:
+        theta = tied(theta)  # type: ignore[type-var]
+    if hyper.scaled:
+        theta = scaled(theta)
+    W_p = POSITIONS[hyper.positions].formal_table(hyper)
+    if W_p is not None:
+        theta = with_positions(theta, W_p)
+    if isinstance(theta, BERTTheta | BERTClassifierTheta) and isinstance(hyper, EHyper) and not hyper.segments:
+        theta = replace(theta, W_s=torch.zeros_like(theta.W_s))
+    if isinstance(theta, BERTTheta) and isinstance(hyper, EHyper) and not hyper.output_bias:
+        theta = replace(theta, b_u=torch.zeros_like(theta.b_u))
+    return theta

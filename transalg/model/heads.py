@@ -1,0 +1,48 @@
+"""Attention heads: from one product to queries, keys and values of all heads. Their shapes and costs: `hyper/heads.py`."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transalg.hyper.heads import Heads
+
+PerHead = Float[Tensor, "T H d"]
+
+
+def split_qkv(heads: Heads, qkv: Float[Tensor, "T columns"]) -> tuple[PerHead, PerHead, PerHead]:
+    """T × H(2 d_attn + d_mid) to queries, keys and values, T × H × d each."""
+    if heads.d_attn == heads.d_mid:  # in the fewest operations: for one new token they take longer than what they do
+        q, k, v = qkv.view(len(qkv), 3, heads.H, heads.d_mid).unbind(1)
+        return q, k, v
+    q, k, v = _split(heads.H, qkv, (heads.d_attn, heads.d_attn, heads.d_mid))
+    return q, k, v
+
+
+def split_q(heads: Heads, q: Float[Tensor, "T columns"]) -> PerHead:
+    return torch.unflatten(q, 1, (heads.H, heads.d_attn))
+
+
+def split_kv(heads: Heads, kv: Float[Tensor, "T columns"]) -> tuple[PerHead, PerHead]:
+    k, v = _split(heads.H, kv, (heads.d_attn, heads.d_mid))
+    return k, v
+
+
+def _split(H: int, X: Float[Tensor, "T columns"], widths: tuple[int, ...]) -> list[PerHead]:
+    parts = torch.split(X, [H * width for width in widths], dim=1)
+    return [torch.unflatten(part, 1, (H, width)) for part, width in zip(parts, widths, strict=True)]
+
+
+def by_row(part: PerHead, B: int, width: int) -> Float[Tensor, "B H width d"]:
+    """From a row for every token to `width` new tokens of each of B rows, as the cache and the kernels take them."""
+    return part.unsqueeze(2) if width == 1 else part.view(B, width, *part.shape[1:]).transpose(1, 2)
+
+
+def merge(y: Float[Tensor, "B H width d_mid"]) -> Float[Tensor, "T columns"]:
+    """The heads' outputs side by side, a row for every token."""
+    B, _, width, _ = y.shape
+    return y.reshape(B, -1) if width == 1 else y.transpose(1, 2).reshape(B * width, -1)
+
+
+def cache_shapes(heads: Heads, layers: int, batch: int, ell: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of the keys and of the values of every layer."""
+    return (layers, batch, heads.H, ell, heads.d_attn), (layers, batch, heads.H, ell, heads.d_mid)

@@ -1,0 +1,114 @@
+"""What all architectures share: embedding, layers, unembedding, and the way to the formal θ and back."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, Unpack
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from transalg.formal.domains import refuse
+from transalg.formal.theta import TransformerTheta
+from transalg.hyper import Hyper
+from transalg.hyper.hyper import AnyHyper, Value
+from transalg.hyper.shapes import below, shapes
+from transalg.model import bridge, unembedding
+from transalg.model.attention import Tokens
+from transalg.model.checks import within
+from transalg.model.embedding import embed
+from transalg.model.layers import DecoderLayer, Layer
+from transalg.model.layout import Layout
+from transalg.model.parameters import Device, Made, ParameterModule, initialise, unsharded
+
+AnyLayer = TypeVar("AnyLayer", Layer, DecoderLayer)
+AnyTransformer = TypeVar("AnyTransformer", bound="Transformer[Hyper]")
+Logits = Float[Tensor, "B ell N_V"]
+IDs = Int[Tensor, "B ell"]
+
+
+class Transformer(ParameterModule, Generic[AnyHyper]):
+    """A model: its parameters at the top, its layers below, and its hyperparameters."""
+
+    hyper_kind: type[Hyper]
+    hyper: AnyHyper
+
+    def __init__(self, hyper: AnyHyper, **made: Unpack[Made]) -> None:
+        if type(hyper) is not self.hyper_kind:
+            raise refuse("hyper", f"a {self.hyper_kind.__name__} for a {type(self).__name__}", type(hyper).__name__)
+        dtype = made.get("dtype")
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise refuse("dtype", "real numbers", dtype)
+        super().__init__(shapes(hyper), **made)
+        self.hyper = hyper
+        self.checkpointing = False  # activation checkpointing: trade time for memory in training
+
+    def _stack(self, name: str, kind: Callable[..., AnyLayer]) -> nn.ModuleList:
+        """The layers of a stack."""
+        all_shapes, made = shapes(self.hyper), {"device": self.device, "dtype": self.dtype}
+        return nn.ModuleList(
+            kind(self.hyper, below(all_shapes, f"{name}.{l}"), mask=self.hyper.mask(name, l), **made)
+            for l in range(self.hyper.stacks[name])
+        )
+
+    def _through(self, layer: nn.Module, *inputs: object) -> Tokens:
+        """A layer's output; with activation checkpointing, all but that is computed again in the backward pass."""
+        if self.checkpointing and torch.is_grad_enabled():
+            output: Tensor = checkpoint(layer, *inputs, use_reentrant=False)
+            return output
+        result: Tensor = layer(*inputs)
+        return result
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Random weights as hyper says; nothing on the meta device."""
+        if self.device.type != "meta":
+            initialise(self, self.hyper, generator)
+
+    @property
+    def unembedding(self) -> Float[Tensor, "N_V d"]:
+        """W_u, or W_e if they are tied."""
+        return self.get_parameter(unembedding.matrix_name(self.hyper))
+
+    def logits(self, X: Float[Tensor, "T d"]) -> Float[Tensor, "T N_V"]:
+        """Of every token of the vocabulary, for every row of X."""
+        return unembedding.logits(self, self.hyper, X)
+
+    @classmethod
+    def from_theta(
+        cls: type[AnyTransformer],
+        theta: TransformerTheta,
+        hyper: Hyper | None = None,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+        **departures: Value,
+    ) -> AnyTransformer:
+        """The model whose θ is given. What θ does not show, `norm="RMSnorm"` say, comes by its name in hyper; or as one `hyper`."""
+        hyper = bridge.hyper_of(theta, cls.hyper_kind, departures, hyper)
+        first = next(iter(theta.named().values()))
+        model = cls(hyper, device=device or first.device, dtype=dtype or first.dtype)
+        state = bridge.state_of(theta, hyper)
+        bridge.check_nothing_lost(theta, hyper, state)
+        model.load_state_dict(state)
+        return model
+
+    def theta(self, dtype: torch.dtype = torch.float64) -> TransformerTheta:
+        """The formal θ, a copy."""
+        return bridge.theta_of(self.hyper, self.matrices(), dtype)
+
+    def theta_gradient(self, dtype: torch.dtype = torch.float64) -> TransformerTheta:
+        """The gradients of all parameters as a formal θ, 0 where the model has no such parameter."""
+        gradients = {name: unsharded(torch.zeros_like(part) if part.grad is None else part.grad) for name, part in self.named_parameters()}
+        return bridge.theta_of(self.hyper, gradients, dtype, gradient=True)
+
+    def _embed(self, symbol: str, ids: IDs, layout: Layout, segments: Int[Tensor, "T"] | None = None) -> Tokens:
+        """Line 2 for a batch, with dropout."""
+        tokens = within(symbol, layout.unpad(ids), self.hyper.N_V)
+        X = embed(self, self.hyper, tokens, layout.positions(ids.device), ids.shape[1], segments)
+        return F.dropout(X, self.hyper.dropout, self.training) if self.hyper.dropout else X
+
+    def extra_repr(self) -> str:
+        symbols = ", ".join(f"{symbol}={size}" for symbol, size in self.hyper.sizes().items() if size is not None)
+        departures = ", ".join(f"{name}={value!r}" for name, value in self.hyper.departures().items() if name not in ("d_attn", "d_mid"))
+        return symbols + (f"; {departures}" if departures else "")
