@@ -49,11 +49,11 @@ def gpt2(form: str) -> Any:
 def ours(form: str, count: str) -> Callable[[], object]:
     from transalg.inference import generate
 
-    model, given = gpt2(form), prompts(int(count))
+    model, ids = gpt2(form), prompts(int(count))
 
     def run() -> None:
-        found = generate(model, given, ell_gen=NEW, tau=0)
-        assert [len(row) for row in found] == [NEW] * len(given)
+        rows = generate(model, ids, ell_gen=NEW, tau=0)
+        assert [len(row) for row in rows] == [NEW] * len(ids)
 
     return run
 
@@ -67,8 +67,8 @@ def hugging_face(count: str) -> Callable[[], object]:
     ids = torch.tensor(prompts(int(count)))
 
     def run() -> None:
-        found = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False)
-        assert found.shape[1] == PROMPT + NEW
+        rows = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False)
+        assert rows.shape[1] == PROMPT + NEW
 
     return run
 
@@ -90,13 +90,13 @@ def ctranslate2(folder: str, kind: str, count: str) -> Callable[[], object]:
     generator = peer.Generator(str(Path(folder) / kind), device="cpu", intra_threads=THREADS, inter_threads=1)
     words = json.loads((DATA / "tok" / "encoder.json").read_text())
     names = {number: word for word, number in words.items()}
-    given = [[names[one] for one in row] for row in prompts(int(count))]
+    token_rows = [[names[token] for token in row] for row in prompts(int(count))]
 
     def run() -> None:
-        found = generator.generate_batch(
-            given, max_length=NEW, min_length=NEW, sampling_topk=1, beam_size=1, include_prompt_in_result=False, max_batch_size=0
+        results = generator.generate_batch(
+            token_rows, max_length=NEW, min_length=NEW, sampling_topk=1, beam_size=1, include_prompt_in_result=False, max_batch_size=0
         )
-        assert all(len(one.sequences_ids[0]) == NEW for one in found)
+        assert all(len(one.sequences_ids[0]) == NEW for one in results)
 
     return run
 
@@ -128,8 +128,8 @@ def pairs(beams: str) -> Callable[[], object]:
     model, z = pack(model), sources()
 
     def run() -> None:
-        found = predict(model, z, beams=int(beams), ell_gen=LONG)
-        assert statistics.mean(map(len, found)) > 0.95 * LONG
+        rows = predict(model, z, beams=int(beams), ell_gen=LONG)
+        assert statistics.mean(map(len, rows)) > 0.95 * LONG
 
     return run
 
@@ -161,8 +161,8 @@ def marian(beams: str) -> Callable[[], object]:
     return run
 
 
-def worker(name: str, *given: str) -> Worker:
-    return Worker("-W", "ignore", "-m", "benchmarks.inference", "--work", name, *given)
+def worker(name: str, *arguments: str) -> Worker:
+    return Worker("-W", "ignore", "-m", "benchmarks.inference", "--work", name, *arguments)
 
 
 CONTENDERS: dict[str, Callable[..., Callable[[], object]]] = {
@@ -201,19 +201,19 @@ def alone(count: int, folder: Path) -> None:
         peers = ["CTranslate2 float32", "CTranslate2 int8"]
         contenders |= {f"CTranslate2 {kind}": worker("ctranslate2", str(folder), kind, "1") for kind in ("float32", "int8")}
     else:
-        print("  GPT-2's vocabulary is not here: without CTranslate2")
+        print("  GPT-2's vocabulary is not available: without CTranslate2")
     seconds = race(contenders, count, NEW)
-    print(f"  float32: {ratio(seconds, 'transalg float32', 'Hugging Face'):.2f} × Hugging Face; at least 1.7 is asked for")
-    print(f"  int8:    {ratio(seconds, 'transalg int8', 'Hugging Face'):.2f} × Hugging Face; at least 3 is asked for")
+    print(f"  float32: {ratio(seconds, 'transalg float32', 'Hugging Face'):.2f} × Hugging Face; target: at least 1.7")
+    print(f"  int8:    {ratio(seconds, 'transalg int8', 'Hugging Face'):.2f} × Hugging Face; target: at least 3")
     if peers:
-        print(f"  float32: {ratio(seconds, 'transalg float32', peers[0]):.2f} × CTranslate2 float32; at least 1.0 is asked for")
+        print(f"  float32: {ratio(seconds, 'transalg float32', peers[0]):.2f} × CTranslate2 float32; target: at least 1.0")
         best = [min(pair) for pair in zip(seconds[peers[0]], seconds[peers[1]], strict=True)]
         times = statistics.median(theirs / own for theirs, own in zip(best, seconds["transalg int8"], strict=True))
-        print(f"  int8:    {times:.2f} × the faster of CTranslate2's; at least 1.5 is asked for")
+        print(f"  int8:    {times:.2f} × the faster of CTranslate2's; target: at least 1.5")
 
 
 def batch(count: int, folder: Path) -> None:
-    print(f"GPT-2 124 M, prompt {PROMPT}, {NEW} new tokens: 32 rows together against one; at least 8 times the tokens is asked for")
+    print(f"GPT-2 124 M, prompt {PROMPT}, {NEW} new tokens: 32 rows together against one; target: at least 8 times the tokens")
     contenders = {
         "one": worker("ours", "alone", "1"),
         "32": worker("ours", "batch", "32"),
@@ -245,7 +245,7 @@ def bound(count: int, folder: Path) -> None:
     model = gpt2("batch")
     forms = [(form, torch.randn(32, form.matrix().shape[1])) for form in model.stand_ins().values()]
     flops = sum(2 * 32 * form.matrix().numel() for form, _ in forms)
-    cache, given = model.cache(32, PROMPT + NEW), torch.tensor(prompts(32))
+    cache, ids = model.cache(32, PROMPT + NEW), torch.tensor(prompts(32))
     middle = PROMPT + NEW // 2  # as many tokens as a row has on average
     parts = [part[:, :, :middle] for part in (*cache.keys, *cache.values)]
     with torch.inference_mode():
@@ -253,7 +253,7 @@ def bound(count: int, folder: Path) -> None:
             {
                 "products": lambda: [form.multiply(X) for form, X in forms],
                 "keys and values": lambda: [part.sum() for part in parts],
-                "prompts": lambda: model.decode(given, model.cache(32, PROMPT), last=True),
+                "prompts": lambda: model.decode(ids, model.cache(32, PROMPT), last=True),
             },
             max(count, 9),
         )
@@ -300,14 +300,12 @@ def growth(count: int, folder: Path) -> None:
     for context in caches:
         read_, written_ = (1000 * statistics.median(seconds[f"{how} {context}"]) / 8 for how in ("read", "written"))
         literal = 1000 * statistics.median(seconds[f"literal {context}"])
-        print(
-            f"  {context:5d}: {read_:6.1f} ms behind a prompt, {written_:6.1f} ms behind its own tokens, {literal:7.1f} ms by Algorithm 14"
-        )
+        print(f"  {context:5d}: {read_:6.1f} ms after a prompt, {written_:6.1f} ms after its own tokens, {literal:7.1f} ms by Algorithm 14")
 
 
 def seq2seq(count: int, folder: Path) -> None:
     print(
-        f"3 + 3 layers, 256 wide, {SENTENCES} sentences of 5 to 30 tokens, {LONG} new tokens each; at least 1.5 × Hugging Face's Marian is asked for"
+        f"3 + 3 layers, 256 wide, {SENTENCES} sentences of 5 to 30 tokens, {LONG} new tokens each; target: at least 1.5 × Hugging Face's Marian"
     )
     for beams in ("1", "5"):
         contenders = {"transalg": worker("pairs", beams), "Marian": worker("marian", beams)}
@@ -326,7 +324,7 @@ def transalg(*arguments: object) -> str:
 
 
 def quality(count: int, folder: Path) -> None:
-    print("Perplexity on held-out text, float32 and int8; within 1 % is asked for")
+    print("Perplexity on held-out text, float32 and int8; target: within 1 %")
     texts = {
         "pydocs, byte pairs": [
             "--data",
@@ -347,12 +345,12 @@ def quality(count: int, folder: Path) -> None:
     for i, (name, options) in enumerate(texts.items()):
         run = folder / f"lm-{i}"
         transalg("train", "lm", "--out", run, *options)
-        found = [json.loads(transalg("evaluate", run, "--json", *more))["perplexity"] for more in ([], ["--quantize", "int8"])]
-        print(f"  {name}: {found[0]:.3f} and {found[1]:.3f}, {found[1] / found[0] - 1:+.2%}")
+        perplexity = [json.loads(transalg("evaluate", run, "--json", *more))["perplexity"] for more in ([], ["--quantize", "int8"])]
+        print(f"  {name}: {perplexity[0]:.3f} and {perplexity[1]:.3f}, {perplexity[1] / perplexity[0] - 1:+.2%}")
 
 
 def cold(count: int, folder: Path) -> None:
-    print("transalg generate on a small model, from the command to the first character; at most 4 s is asked for")
+    print("transalg generate on a small model, from the command to the first character; target: at most 4 s")
     run = folder / "small"
     transalg("train", "lm", "--out", run, "--data", "pydocs", "--tokenizer", "char", "--train.steps", "20")
     taken = []
@@ -375,7 +373,7 @@ def main() -> None:
         work(CONTENDERS[sys.argv[2]](*sys.argv[3:]))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", nargs="*", choices=[*BENCHMARKS, []], help="all unless given")
+    parser.add_argument("which", nargs="*", choices=[*BENCHMARKS, []], help="all by default")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

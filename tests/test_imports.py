@@ -13,6 +13,8 @@ import transalg
 ROOT = Path(transalg.__file__).parent
 # Top to bottom, as the architecture has it; parts that are yet to come stand in their place.
 TREE = [
+    "atomic",
+    "checks",
     "formal.notation",
     "formal.tree",
     "formal.theta",
@@ -56,6 +58,8 @@ TREE = [
     "tokenization.vocabulary",
     "tokenization",
     "data.builtin",
+    "data.files",
+    "data.tables",
     "data.sources",
     "data.shuffle",
     "data.store",
@@ -78,16 +82,27 @@ TREE = [
     "cpu.single_token",
     "cpu.kernels",
     "cpu",
+    "tasks.masking",
+    "tasks.predictions",
+    "tasks.examples",
+    "tasks.task",
+    "tasks.losses",
+    "tasks.evaluation",
+    "tasks.lm",
+    "tasks.mlm",
+    "tasks.seq2seq",
+    "tasks.classify",
+    "tasks",
+    "training.muon",
+    "training.optimisers",  # tables, of which options are names
+    "training.schedules",
     "runs.config",
+    "runs.metadata",
     "runs.checkpoints",
     "runs.folder",
+    "runs.models",
     "runs",
-    "tasks.losses",
-    "tasks.examples",
-    "tasks",
     "training.memory",
-    "training.optimisers",
-    "training.schedules",
     "training.report",
     "training.prepare",
     "training.processes",
@@ -101,13 +116,13 @@ TREE = [
     "inference.results",
     "inference.detokenizer",
     "inference.samplers",
+    "inference.options",
     "inference.decoding",
     "inference.beams",
     "inference.one_pass",
     "inference.run",
     "inference.prompting",
     "inference",
-    "evaluation.probabilities",
     "evaluation.measure",
     "evaluation.baselines",
     "evaluation",
@@ -119,9 +134,9 @@ TREE = [
     "interop",
     "cli.algorithm",
     "cli.trace",
-    "cli.presets",
     "cli.watch",
     "cli.using",
+    "cli.presets",
     "cli.generate",
     "cli.predict",
     "cli.fill",
@@ -232,3 +247,36 @@ def test_every_verb_is_covered() -> None:
     usage = subprocess.run([sys.executable, "-m", "transalg", "--help"], capture_output=True, text=True, check=True).stdout
     verbs = re.search(r"\{([\w,]+)\}", usage)[1].split(",")
     assert verbs and all(f"{verb} --help" in LIGHT for verb in verbs)
+
+
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_sub_packages_are_there_on_attribute_access(package: str) -> None:
+    """`import transalg` alone is enough for `transalg.formal`, and imports neither torch nor a sub-package."""
+    code = (
+        "import sys, transalg\n"
+        "assert not [name for name in sys.modules if name.startswith('transalg.') or name == 'torch']\n"
+        f"assert {package!r} in dir(transalg)\n"
+        f"assert transalg.{package} is sys.modules['transalg.{package}']"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_type_checkers_know_the_sub_packages() -> None:
+    """Those that are imported for type checkers are those on disk."""
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    typed = [
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "transalg" for alias in node.names
+    ]
+    assert typed == PACKAGES
+
+
+def test_what_a_sub_package_has_is_there_too() -> None:
+    code = "import transalg\nassert transalg.inference.quantize and transalg.inference.pack\nassert transalg.inference.samplers.TopK"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(AttributeError, match="module 'transalg' has no attribute 'nothing'"):
+        _ = transalg.nothing

@@ -13,9 +13,26 @@ torch.Size([7, 3])
 True
 """
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from transalg import cli as cli
+    from transalg import cpu as cpu
+    from transalg import data as data
+    from transalg import evaluation as evaluation
+    from transalg import formal as formal
+    from transalg import hyper as hyper
+    from transalg import inference as inference
+    from transalg import model as model
+    from transalg import runs as runs
+    from transalg import tasks as tasks
+    from transalg import tokenization as tokenization
+    from transalg import trace as trace
+    from transalg import training as training
+    from transalg import verify as verify
     from transalg.hyper import preset as preset
     from transalg.inference.run import Run as Run
     from transalg.model import Classifier as Classifier
@@ -25,28 +42,34 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Imported when first used: the command line prints its help without torch.
-_WHERE = {
+# Names and sub-packages are imported when first used: the command line prints its help without torch.
+_NAMES = {
     "preset": "transalg.hyper",
     "Run": "transalg.inference.run",
     **dict.fromkeys(("DTransformer", "ETransformer", "EDTransformer", "Classifier"), "transalg.model"),
 }
 
 
-def load(*folders: Any, device: str = "cpu", quantize: Any = None) -> "Run":
-    """The run in a folder that `transalg train` made, ready to use; of several, an ensemble. With quantize="int8", in 8 bits."""
+def load(*folders: str | Path, device: str = "cpu", quantize: Literal["int8"] | None = None) -> "Run":
+    """Load the run in a folder that `transalg train` made; several are an ensemble. With quantize="int8", weights have 8 bits."""
     from transalg.inference.run import Run
 
     return Run.load(*folders, device=device, quantize=quantize)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'transalg' has no attribute {name!r}")
-    from importlib import import_module
+def _packages() -> list[str]:
+    """The sub-packages, from the files."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/__init__.py"))
 
-    return getattr(import_module(_WHERE[name]), name)
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    if not name.startswith("_") and name in _packages():
+        package: ModuleType = import_module(f"transalg.{name}")
+        return package
+    raise AttributeError(f"module 'transalg' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_WHERE]
+    return sorted({*globals(), *_NAMES, *_packages()})

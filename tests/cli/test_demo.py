@@ -24,11 +24,11 @@ def test_the_demo_trains_uses_and_verifies_three_models(transalg: Any, tmp_path:
     assert (status, err) == (0, "")
     flat = " ".join(out.split())
     for said in (
-        "It goes on with what you give it",
+        "It continues a prompt",
         "› JULY 4TH, 1976 →",
         "are exactly right",
         "by naive Bayes",
-        "by always saying",
+        "by always predicting",
         "Now yours:",
     ):
         assert said in flat, said

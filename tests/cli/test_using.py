@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import transalg as package
 from tests.training.runs import TASKS, config, files
-from transalg.cli.using import Reading
+from transalg.cli.using import TextVerb, working
 from transalg.training.start import train
 
 
@@ -94,7 +95,7 @@ def test_prompt(transalg, folder: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     found = json.loads(shown)
     assert status == 0 and found["prompt"] == "a cat and the dog and on " and sum(found["counts"].values()) == 5
-    assert found["counts"][found["answer"]] == max(found["counts"].values()) and len(found["written"]) == 5
+    assert found["counts"][found["answer"]] == max(found["counts"].values()) and len(found["completions"]) == 5
     shown = transalg("prompt", str(folder / "lm"), "--template", "{input} {output}", "--input", "on", "--votes", "3", "--ell-gen", "3")[1]
     assert " of 3  " in shown
 
@@ -124,19 +125,19 @@ def test_unknown_characters_are_named(transalg, folder: Path) -> None:
         ("generate {lm} --prompt ΩΩ", "nothing of 'ΩΩ' is in the vocabulary"),
         ("generate {lm} --prompt a --tau nan", "tau: expected a number in [0, ∞], got nan"),
         ("generate {lm} --prompt a --tau -1", "tau: expected a number in [0, ∞], got -1.0"),
-        ("generate {lm} --prompt a --top-p 2", "top_p: expected a share"),
+        ("generate {lm} --prompt a --top-p 2", "top_p: expected a number in (0, 1]"),
         ("generate {lm} --prompt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "this model takes at most ℓ_max = 29"),
         ("generate {lm} --prompt a --file x", "give --prompt or --file, not both"),
         ("generate {lm} --file nowhere.txt", "nowhere.txt: cannot be read"),
         ("generate nowhere --prompt a", "nowhere: expected the folder of a run, there is none"),
         ("generate", "expected the folder of a run; transalg generate RUN"),
         ("generate {lm} {mlm} --prompt a", "expected the task, the vocabulary and the classes"),
-        ("predict {seq2seq} --input a --beams 2 --tau 1", "a search draws nothing"),
+        ("predict {seq2seq} --input a --beams 2 --tau 1", "beam search does not sample"),
         ("score {seq2seq} --text a", "--context: expected what each of the 1 texts comes from, got 0"),
         ("fill {mlm} --text cat", "expected a <mask> to fill"),
         ("embed {lm} {lm} --text a", "give one run"),
         ("embed {lm} --text a --out nowhere/x.npy", "expected a file in a folder that exists"),
-        ("prompt {lm} --input a --template x", "expected two or more different names in braces"),
+        ("prompt {lm} --input a --template x", "expected two or more different fields in braces"),
         ("prompt {lm} --input a --examples x.txt", "expected examples as JSON lines, CSV or TSV"),
     ],
 )
@@ -146,7 +147,7 @@ def test_what_is_wrong_is_said_in_a_line(transalg, folder: Path, command: str, m
 
 
 def test_a_file_of_results_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    verb = Reading(runs=(tmp_path,), out=tmp_path / "out.txt")
+    verb = TextVerb(runs=(tmp_path,), out=tmp_path / "out.txt")
     (tmp_path / "out.txt").write_text("old")
     with pytest.raises(TypeError), verb.output() as out:
         out.writelines(["half", None])
@@ -158,6 +159,50 @@ def test_a_file_of_results_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"] and (tmp_path / "out.txt").read_text() == "new"
 
 
-def test_texts_are_read_so_many_at_a_time(tmp_path: Path) -> None:
-    texts = ["a", "b", "c", "d", "e"]
-    assert [texts[part] for part in Reading(runs=(tmp_path,)).parts("Reading", texts, 2)] == [["a", "b"], ["c", "d"], ["e"]]
+@pytest.mark.parametrize("verb", ["classify", "embed", "predict", "fill"])
+def test_long_texts_are_cut_with_one_plain_line(transalg, folder: Path, verb: str) -> None:
+    task = {"classify": "classify", "embed": "lm", "predict": "seq2seq", "fill": "mlm"}[verb]
+    option, mask = ("--input" if verb == "predict" else "--text"), ("<mask> " if verb == "fill" else "")
+    texts = [mask + "a cat " * 9, mask + "ran", mask + "a cat " * 10]
+    status, shown, error = transalg(verb, str(folder / task), option, *texts)
+    assert status == 0 and shown and error == "transalg: 2 of 3 texts cut to ℓ_max = 29 tokens\n"
+    status, shown, error = transalg(verb, str(folder / task), option, *texts, "--too-long", "error")
+    assert status == 2 and not shown and "this model takes at most ℓ_max = 29" in error
+
+
+def test_other_warnings_are_shown_as_usual() -> None:
+    with pytest.warns(UserWarning, match="something else"), working("Working", 1):
+        warnings.warn("something else", stacklevel=1)
+
+
+def test_predictions_are_written_atomically(transalg, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "predictions.jsonl"
+    path.write_text("old")
+    command = ("evaluate", str(folder / "classify"), "--predictions", str(path))
+
+    def broken(record: dict) -> str:
+        raise ValueError("a disk that is full") if path.exists() and len(list(tmp_path.iterdir())) > 1 else AssertionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("transalg.cli.evaluate.json_line", broken)
+        assert transalg(*command)[0] == 2
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    assert transalg(*command)[0] == 0
+    assert {"text", "label", "prediction", "probability"} == set(json.loads(path.read_text().splitlines()[0]))
+    for bad in (tmp_path, tmp_path / "nowhere" / "x"):
+        status, _, error = transalg(*command[:-1], str(bad))
+        assert status == 2 and "expected a file in a folder that exists" in error
+
+
+def test_plots_go_to_the_file_that_is_named_and_nowhere_else(transalg, folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "plots"
+    target.mkdir()
+    status, _, error = transalg("plot", str(folder / "lm"), "--out", str(target))
+    assert status == 2 and "plots: expected a file in a folder that exists" in error
+    assert list(tmp_path.iterdir()) == [target] and not list(target.iterdir())
+    for name, start in (("curves", b"\x89PNG"), ("curves.svg", b"<?xml"), ("curves.pdf", b"%PDF")):
+        assert transalg("plot", str(folder / "lm"), "--out", str(target / name))[0] == 0
+        assert (target / name).read_bytes().startswith(start)
+    assert {path.name for path in target.iterdir()} == {"curves", "curves.svg", "curves.pdf"}
+    status, _, error = transalg("plot", str(folder / "lm"), "--out", str(target / "curves.doc"))
+    assert status == 2 and "expected a name that ends in .png, .svg or .pdf" in error and len(list(target.iterdir())) == 3

@@ -86,8 +86,8 @@ def test_sources_are_no_tests() -> None:
     """3.11 has the tests of ctypes and unittest inside them."""
     for package in PACKAGES:
         folder = Path(find_spec(package).origin).parent
-        found = [path.relative_to(folder).parts for path in builtin._sources(package)]
-        assert ("__init__.py",) in found and not [parts for parts in found if parts[0] in ("test", "tests")]
+        files = [path.relative_to(folder).parts for path in builtin._sources(package)]
+        assert ("__init__.py",) in files and not [parts for parts in files if parts[0] in ("test", "tests")]
 
 
 def test_cut_leaves_out_imports_in_full_and_the_name_of_the_package() -> None:
@@ -193,10 +193,10 @@ def read(text: str) -> tuple[date, int | None]:
     for word in words:
         if set(word) <= set("ivx"):
             month = value(word)
-        elif (found := place(word, WEEKDAYS)) is not None:
-            weekday = found
-        elif (found := place(word, MONTHS)) is not None:
-            month = found + 1
+        elif (index := place(word, WEEKDAYS)) is not None:
+            weekday = index
+        elif (index := place(word, MONTHS)) is not None:
+            month = index + 1
         else:
             days.append(counted(word))
     return date(year, month, sum(days)), weekday
@@ -220,9 +220,9 @@ def test_the_reader_of_these_tests_reads(text: str, iso: str, weekday: int | Non
 def test_what_is_written_is_the_date(pairs: list[tuple[str, str]]) -> None:
     days_of_the_week = 0
     for text, iso in pairs:
-        found, weekday = read(text)
-        assert found.isoformat() == iso, text
-        assert weekday in (None, found.weekday()), text
+        day, weekday = read(text)
+        assert day.isoformat() == iso, text
+        assert weekday in (None, day.weekday()), text
         days_of_the_week += weekday is not None
     assert days_of_the_week > COUNT / 10
 
@@ -236,9 +236,9 @@ def test_every_form_of_every_day_of_a_leap_year_is_read() -> None:
 
 
 def test_ordinals_end_as_english_has_it(pairs: list[tuple[str, str]]) -> None:
-    found = {match[0].lower() for text, _ in pairs for match in re.finditer(r"\d+(st|nd|rd|th)", text, re.IGNORECASE)}
+    endings = {match[0].lower() for text, _ in pairs for match in re.finditer(r"\d+(st|nd|rd|th)", text, re.IGNORECASE)}
     others = {f"{day}th" for day in (*range(4, 21), *range(24, 31))}
-    assert found == {"1st", "2nd", "3rd", "21st", "22nd", "23rd", "31st"} | others
+    assert endings == {"1st", "2nd", "3rd", "21st", "22nd", "23rd", "31st"} | others
 
 
 def shape(text: str) -> str:

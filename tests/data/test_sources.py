@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transalg.data import sources
+from transalg.data import files
 from transalg.data.sources import Source, last_gap
 from transalg.tokenization import train
 
@@ -36,13 +36,13 @@ def test_a_text_file_is_a_document_as_it_is(tmp_path: Path) -> None:
 
 def test_lines_and_paragraphs(tmp_path: Path) -> None:
     name = put(tmp_path, "a.txt", "a\r\nb\n\n\n c\nd")
-    assert [(r.texts[0], r.where) for r in read(name, cut="line")] == [
+    assert [(r.texts[0], r.where) for r in read(name, unit="line")] == [
         ("a", f"{name}:1"),
         ("b", f"{name}:2"),
         (" c", f"{name}:5"),
         ("d", f"{name}:6"),
     ]
-    assert [(r.texts[0], r.where) for r in read(name, cut="paragraph")] == [("a\nb", f"{name}:1"), (" c\nd", f"{name}:5")]
+    assert [(r.texts[0], r.where) for r in read(name, unit="paragraph")] == [("a\nb", f"{name}:1"), (" c\nd", f"{name}:5")]
 
 
 def test_json_lines_and_tables_by_name(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_folders(tmp_path: Path) -> None:
     for name, text in (("b/1.txt", "one"), ("a/2.txt", "two"), ("a/.hidden", "no"), (".git/x", "no"), ("a/c/3.txt", "three")):
         put(tmp_path, name, text)
     assert [r.texts[0] for r in read(str(tmp_path))] == ["two", "three", "one"]
-    found = [(r.texts[0], r.label) for r in read(str(tmp_path), "labelled", columns=("text", "label"))]
-    assert found == [("two", "a"), ("three", "a"), ("one", "b")]
+    labelled = [(r.texts[0], r.label) for r in read(str(tmp_path), "labelled", columns=("text", "label"))]
+    assert labelled == [("two", "a"), ("three", "a"), ("one", "b")]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,13 @@ def test_folders(tmp_path: Path) -> None:
         ("a.txt", b"", "pairs", "nothing but white space"),
         ("a.txt", b"a\tb\nc\n", "pairs", ":2: expected source, a tab, target"),
         ("a.txt", b"a\tb\n\nc\n", "labelled", ":3: expected label, a tab, text"),
-        ("a.csv", b"source,other\na,b\n", "pairs", ":2: expected a column 'target', got source, other; name yours with --source-column"),
-        ("a.csv", b"text,label\na\n", "labelled", ":2: expected a column 'label'"),
+        ("a.csv", b"source,other\na,b\n", "pairs", ":1: expected a column 'target', got source, other; name yours with --source-column"),
+        ("a.csv", b"Text,kind\na,b\n", "labelled", ":1: expected a column 'text', got Text, kind; name yours"),
+        ("a.tsv", b"x\ty\tz\n", "pairs", "--source-column and --target-column, or give the number of the column, from 1"),
+        ("a.tsv", b"x\ty\n", "documents", ":1: expected a column 'text', got x, y; name yours with --text-column, or give the number"),
+        ("a.tsv", b"one\teins\n\ntwo\tzwei\tdrei\n", "pairs", ":3: expected 2 columns, got 3"),
+        ("a.tsv", b"one\teins\ntwo\n", "pairs", ":2: expected 2 columns, got 1"),
+        ("a.csv", b"text,label\na\n", "labelled", ":2: expected at least 2 columns, got 1"),
         ("a.csv", b'text\n"a\n', "documents", ":2: not CSV"),
         ("a.jsonl", b'{"text": "a"}\n{"text"\n', "documents", ":2: not JSON"),
         ("a.jsonl", b'{"text": "a\\ud800b"}\n', "documents", ":1: half of a surrogate pair"),
@@ -98,11 +103,11 @@ def test_bad_files_are_named_with_the_line(tmp_path: Path, name: str, data: byte
 
 
 def test_bad_gzip_and_bad_names(tmp_path: Path) -> None:
-    whole = gzip.compress(b"some text " * 1000)
-    (tmp_path / "a.txt.gz").write_bytes(whole[:-9])
+    complete = gzip.compress(b"some text " * 1000)
+    (tmp_path / "a.txt.gz").write_bytes(complete[:-9])
     (tmp_path / "b.txt.gz").write_bytes(b"no gzip")
     for name in ("a.txt.gz", "b.txt.gz"):
-        with pytest.raises(ValueError, match="not a whole gzip file"):
+        with pytest.raises(ValueError, match="not a complete gzip file"):
             read(str(tmp_path / name))
     with pytest.raises(ValueError, match="no such file or folder, nor built-in data \\(pydocs\\)"):
         Source(str(tmp_path / "none"), "documents")
@@ -114,7 +119,7 @@ def test_bad_gzip_and_bad_names(tmp_path: Path) -> None:
 
 
 def test_a_long_document_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "BLOCK", 16)
+    monkeypatch.setattr(files, "BLOCK", 16)
     text = "".join(f"word{i}  \n and, don't {i * i}\n" for i in range(40))
     records = read(put(tmp_path, "a.txt", text))
     assert len(records) > 10 and "".join(record.texts[0] for record in records) == text
@@ -123,7 +128,7 @@ def test_a_long_document_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @given(st.text(st.sampled_from("ab1 \n\t.'sü\u00a0"), max_size=60))
-def test_pieces_have_the_tokens_of_the_whole(text: str) -> None:
+def test_pieces_have_the_tokens_of_the_document(text: str) -> None:
     at = last_gap(text)
     for tokenizer in TOKENIZERS:
         apart = [one for piece in (text[:at], text[at:]) for one in tokenizer.encode(piece, ends=False)]
@@ -142,11 +147,20 @@ TOKENIZERS = [
 def test_digests_tell_what_was_read(tmp_path: Path) -> None:
     one, two = put(tmp_path, "1/a.txt", "one\ttwo"), put(tmp_path, "2/b.txt", "one\ttwo")
     assert Source(one, "documents").digest() == Source(two, "documents").digest()
-    others = [Source(one, "documents", cut="line"), Source(one, "pairs", ("source", "target")), Source("pydocs", "documents")]
+    others = [Source(one, "documents", unit="line"), Source(one, "pairs", ("source", "target")), Source("pydocs", "documents")]
     others += [Source(put(tmp_path, "3.txt", "one\ttwo "), "documents"), Source(str(tmp_path / "1"), "documents")]
     assert len({source.digest() for source in [Source(one, "documents"), *others]}) == 6
 
 
-def test_places_of_records(tmp_path: Path) -> None:
+def test_where_records_are(tmp_path: Path) -> None:
     name = put(tmp_path, "a.txt", "a\tb\n\nc\td\n")
     assert Source(name, "pairs", ("source", "target")).where(1) == f"{name}:3"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.tsv", "a.jsonl"])
+def test_progress_hears_of_every_byte_once(tmp_path: Path, name: str) -> None:
+    text = "".join(f'{{"text": "{i}"}}\n' for i in range(20_000)) if name == "a.jsonl" else "text\n" + "some words\n" * 20_000
+    source = Source(put(tmp_path, name, text), "documents")
+    sizes: list[int] = []
+    assert list(source.records(sizes.append)) == list(source.records())
+    assert sum(sizes) == source.size() > 0 and (len(sizes) > 2 or name == "a.txt.gz")

@@ -6,23 +6,28 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transalg.data import sources
+from tests.tokenization.rearrange import rearranged
+from transalg.data import files
 from transalg.data import store as stores
+from transalg.data.rows import whole_records
 from transalg.data.sources import Source
 from transalg.data.store import Store, store
-from transalg.tokenization import Tokenizer, train
+from transalg.hyper import SpecialTokens
+from transalg.tokenization import KINDS, Tokenizer, train
+from transalg.tokenization.vocabulary import Kind
 
 TEXT = "A cat sat. Ünd 1234 — naïve cats' hats\n"
 BPE = train("bpe", [TEXT * 3], 280)
 
 
-def record(found: Store, i: int, stream: str = "x") -> list[int]:
-    bounds = found.bounds[stream]
-    return [int(one) for one in found.tokens[stream][bounds[i] : bounds[i + 1]]]
+def record(data: Store, i: int, stream: str = "x") -> list[int]:
+    bounds = data.bounds[stream]
+    return [int(one) for one in data.tokens[stream][bounds[i] : bounds[i + 1]]]
 
 
 @given(lines=st.lists(st.text(max_size=9).map(lambda text: text.replace("\n", "").replace("\r", "") + "a"), min_size=1, max_size=30))
@@ -31,10 +36,10 @@ def test_every_record_has_its_tokens(tmp_path_factory: Any, lines: list[str]) ->
     (folder / "a.txt").write_bytes("\n".join(lines).encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stores, "BATCH", 13)
-        found = store(Source(str(folder / "a.txt"), "documents", cut="line"), BPE, folder)
-    assert len(found) == len(lines)
-    assert [record(found, i) for i in range(len(lines))] == BPE.encode_many(lines)
-    assert found.meta.text_bytes == sum(len(line.encode()) for line in lines)
+        data = store(Source(str(folder / "a.txt"), "documents", unit="line"), BPE, folder)
+    assert len(data) == len(lines)
+    assert [record(data, i) for i in range(len(lines))] == BPE.encode_many(lines)
+    assert data.meta.text_bytes == sum(len(line.encode()) for line in lines)
 
 
 @given(st.text(max_size=60), st.text(min_size=1, max_size=20))
@@ -42,18 +47,18 @@ def test_characters_are_looked_up_as_the_library_does(tmp_path_factory: Any, tex
     folder = tmp_path_factory.mktemp("store")
     tokenizer = train("char", [known])
     (folder / "a.jsonl").write_text(json.dumps({"text": "a" + text}) + "\n" + json.dumps({"text": ""}))
-    found = store(Source(str(folder / "a.jsonl"), "documents"), tokenizer, folder)
-    assert [record(found, i) for i in range(2)] == tokenizer.encode_many(["a" + text, ""])
-    assert found.meta.unknown == sum(one not in known for one in "a" + text)
+    data = store(Source(str(folder / "a.jsonl"), "documents"), tokenizer, folder)
+    assert [record(data, i) for i in range(2)] == tokenizer.encode_many(["a" + text, ""])
+    assert data.meta.unknown == sum(one not in known for one in "a" + text)
 
 
 def test_a_document_in_pieces_has_one_bos_and_one_eos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "BLOCK", 32)
+    monkeypatch.setattr(files, "BLOCK", 32)
     monkeypatch.setattr(stores, "BATCH", 100)
     for name, text in (("a.txt", TEXT * 11), ("b.txt", ""), ("c.txt", TEXT)):
         (tmp_path / name).write_text(text)
-    found = store(Source(str(tmp_path), "documents"), BPE, tmp_path / "cache")
-    assert [record(found, i) for i in range(3)] == BPE.encode_many([TEXT * 11, "", TEXT])
+    data = store(Source(str(tmp_path), "documents"), BPE, tmp_path / "cache")
+    assert [record(data, i) for i in range(3)] == BPE.encode_many([TEXT * 11, "", TEXT])
 
 
 def test_pairs_and_labels(tmp_path: Path) -> None:
@@ -63,8 +68,8 @@ def test_pairs_and_labels(tmp_path: Path) -> None:
     assert [record(pairs, i, "z") for i in range(3)] == BPE.encode_many(["b", "a", "b"])
     assert [record(pairs, i, "x") for i in range(3)] == BPE.encode_many(["one cat", "two", ""])
     labelled = Source(str(path), "labelled", ("text", "label"))
-    found = store(labelled, BPE, tmp_path / "cache")
-    assert found.meta.labels == ("a", "b") and found.classes is not None and found.classes.tolist() == [1, 0, 1]
+    data = store(labelled, BPE, tmp_path / "cache")
+    assert data.meta.labels == ("a", "b") and data.classes is not None and data.classes.tolist() == [1, 0, 1]
     known = store(labelled, BPE, tmp_path / "cache", labels=("b", "c", "a"))
     assert known.classes is not None and known.classes.tolist() == [0, 2, 0]
     with pytest.raises(ValueError, match=r"a\.txt:2: expected one of the model's classes, b, c; got 'a'"):
@@ -90,7 +95,7 @@ def test_made_once_and_again_when_something_changes(tmp_path: Path, monkeypatch:
     for _ in range(2):
         store(Source(str(path), "documents"), BPE, cache)
     assert len(made) == 1
-    store(Source(str(path), "documents", cut="line"), BPE, cache)
+    store(Source(str(path), "documents", unit="line"), BPE, cache)
     store(Source(str(path), "documents"), train("char", [TEXT]), cache)
     path.write_text(TEXT + " ")
     store(Source(str(path), "documents"), BPE, cache)
@@ -119,8 +124,8 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path.write_text(TEXT)
     store(Source(str(path), "documents"), BPE, cache)
     (folder,) = cache.iterdir()
-    whole = (folder / "x.tokens").read_bytes()
-    for name, data in (("x.tokens", whole[:-2]), ("x.tokens", b""), ("meta.json", b"{"), ("x.bounds", b"")):
+    tokens = (folder / "x.tokens").read_bytes()
+    for name, data in (("x.tokens", tokens[:-2]), ("x.tokens", b""), ("meta.json", b"{"), ("x.bounds", b"")):
         before = (folder / name).read_bytes()
         (folder / name).write_bytes(data)
         with pytest.raises(ValueError, match="damaged token files"):
@@ -132,5 +137,48 @@ def test_large_vocabularies_have_wider_tokens(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text(" ".join(chr(0x4E00 + i // 100) + str(i) for i in range(70000)))
     tokenizer: Tokenizer = train("word", [path.read_text()])
-    found = store(Source(str(path), "documents"), tokenizer, tmp_path / "cache")
-    assert tokenizer.N_V > 2**16 and found.meta.dtype == "uint32" and record(found, 0) == tokenizer.encode(path.read_text())
+    data = store(Source(str(path), "documents"), tokenizer, tmp_path / "cache")
+    assert tokenizer.N_V > 2**16 and data.meta.dtype == "uint32" and record(data, 0) == tokenizer.encode(path.read_text())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_tokens_may_stand_anywhere(tmp_path: Path, kind: Kind) -> None:
+    """Token files of a vocabulary with bos first and eos in the middle, where mask is lacking."""
+    path = tmp_path / "a.txt"
+    path.write_text(TEXT + "unseen: ж\n")
+    last_three = train(kind, [TEXT])
+    anywhere = rearranged(last_three)
+    assert anywhere.special_tokens == SpecialTokens(None, 0, 7) and anywhere.kind == kind
+    usual, other = (store(Source(str(path), "documents", unit="line"), each, tmp_path / "cache") for each in (last_three, anywhere))
+    for i, text in enumerate((TEXT.strip(), "unseen: ж")):
+        assert record(other, i) == anywhere.encode(text) and anywhere.decode(record(other, i)) == last_three.decode(record(usual, i))
+        assert record(other, i)[0] == 0 and record(other, i)[-1] == 7
+    assert other.meta.unknown == usual.meta.unknown and other.eos == 7
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_a_special_token_that_is_a_character_is_text_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("ab|ba")
+    core = train("char", ["ab|"]).core
+    bar = core.token_to_id("|")
+    tokenizer = Tokenizer(core, special=SpecialTokens(None, bar, bar))
+    data = store(Source(str(path), "documents"), tokenizer, tmp_path / "cache")
+    assert record(data, 0) == tokenizer.encode("ab|ba") == [bar, 0, 1, bar, 1, 0, bar] and data.meta.unknown == 0
+    store(Source(str(path), "documents"), train("char", ["ab|"]), tmp_path / "cache")
+    assert len(list((tmp_path / "cache").iterdir())) == 2, "other special tokens, other token files"
+
+
+def test_a_vocabulary_without_bos_gives_no_token_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    with pytest.raises(ValueError, match="bos_token: this vocabulary has none"):
+        store(Source(str(tmp_path / "a.txt"), "documents"), Tokenizer(BPE.core, special=SpecialTokens(None, None, 3)), tmp_path / "cache")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_a_text_that_is_cut_ends_with_eos(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\tone cat sat\nb\ttwo\n")
+    data = store(Source(str(tmp_path / "a.txt"), "labelled", ("text", "label")), BPE, tmp_path / "cache")
+    rows = whole_records(data, {"x": 5}, str, too_long="cut")[0].rows()
+    ids, lengths = rows.batch(np.arange(1)).streams["x"]
+    assert ids.tolist() == [[*BPE.encode("one cat sat")[:4], BPE.eos_token]] and lengths.tolist() == [5] and rows.cut == 1

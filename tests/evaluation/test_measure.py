@@ -13,11 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tolerance import tolerance
-from tests.training.runs import TASKS, config, files
+from tests.training.runs import TASKS, config, files, options
 from transalg.evaluation.baselines import most_frequent, naive_bayes
-from transalg.evaluation.measure import edits, evaluate, held_out
+from transalg.evaluation.measure import _bytes, edits, evaluate, held_out
+from transalg.hyper import SpecialTokens
 from transalg.inference.run import Run
 from transalg.model.counterpart import formal_counterpart
+from transalg.runs.config import Config
+from transalg.tokenization import Tokenizer
+from transalg.training.report import Report
 from transalg.training.start import train
 from transalg.verify.trained import verify
 
@@ -35,8 +39,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 def test_evaluating_finds_the_validation_loss_of_the_run(task: str, trained: dict[str, Run]) -> None:
     from transalg.runs import folder as run_folder
 
-    measured = evaluate(trained[task])
-    assert measured.figures["loss"] == pytest.approx(run_folder.facts(trained[task].folder)["val_loss"], abs=1e-10)
+    evaluation = evaluate(trained[task])
+    assert evaluation.figures["loss"] == pytest.approx(run_folder.best_metadata(trained[task].folder).val_loss, abs=1e-10)
 
 
 def test_language_models_against_the_formal_algorithm(trained: dict[str, Run]) -> None:
@@ -65,21 +69,21 @@ def test_every_token_of_a_long_text_is_predicted_once(trained: dict[str, Run], t
 
 
 def test_pairs_are_counted_as_plainly_as_can_be(trained: dict[str, Run]) -> None:
-    measured = evaluate(trained["seq2seq"], str(trained["seq2seq"].folder.parent / "pairs.txt"), predictions=True)
-    kept = measured.predictions
-    assert len(kept) == measured.figures["pairs"] == 8 and all(one["target"] == one["source"][::-1] for one in kept)
+    evaluation = evaluate(trained["seq2seq"], str(trained["seq2seq"].folder.parent / "pairs.txt"), predictions=True)
+    kept = evaluation.predictions
+    assert len(kept) == evaluation.figures["pairs"] == 8 and all(one["target"] == one["source"][::-1] for one in kept)
     guesses, references = [one["prediction"] for one in kept], [one["target"] for one in kept]
-    assert measured.figures["exact match"] == sum(a == b for a, b in zip(guesses, references, strict=True)) / 8
-    assert measured.figures["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(guesses, [references]).score)
+    assert evaluation.figures["exact match"] == sum(a == b for a, b in zip(guesses, references, strict=True)) / 8
+    assert evaluation.figures["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(guesses, [references]).score)
     wrong = sum(edits(list(map(ord, a)), list(map(ord, b))) for a, b in zip(guesses, references, strict=True))
-    assert measured.figures["token error rate"] == pytest.approx(wrong / sum(map(len, references)))
+    assert evaluation.figures["token error rate"] == pytest.approx(wrong / sum(map(len, references)))
 
 
 def test_classes_are_counted_as_plainly_as_can_be(trained: dict[str, Run]) -> None:
-    measured = evaluate(trained["classify"], str(trained["classify"].folder.parent / "labels.txt"), predictions=True)
-    kept = measured.predictions
-    assert measured.figures["accuracy"] == sum(one["label"] == one["prediction"] for one in kept) / 8
-    for label, figures in measured.classes.items():
+    evaluation = evaluate(trained["classify"], str(trained["classify"].folder.parent / "labels.txt"), predictions=True)
+    kept = evaluation.predictions
+    assert evaluation.figures["accuracy"] == sum(one["label"] == one["prediction"] for one in kept) / 8
+    for label, figures in evaluation.classes.items():
         true = [one for one in kept if one["label"] == label]
         said = [one for one in kept if one["prediction"] == label]
         both = [one for one in true if one in said]
@@ -120,16 +124,62 @@ def test_what_cannot_be_evaluated(trained: dict[str, Run], tmp_path: Path) -> No
     (tmp_path / "a.txt").write_text("dog\tthe cat\n")
     with pytest.raises(ValueError, match=r"a\.txt:1: expected one of the model's classes, cat, other; got 'dog'"):
         evaluate(run, str(tmp_path / "a.txt"))
-    with pytest.raises(ValueError, match="held nothing back for validation; give --data"):
+    with pytest.raises(ValueError, match="has no validation set; give --data"):
         evaluate(replace(run, configs=(replace(run.config, split=0.0),)))
     (tmp_path / "b.txt").write_text("cat\t" + "a cat " * 99)
     with pytest.raises(ValueError, match=r"b\.txt:1: \d+ tokens, and the model takes 29"):
-        evaluate(run, str(tmp_path / "b.txt"))
-    assert evaluate(run, str(tmp_path / "b.txt"), too_long="cut").figures["texts"] == 1
+        evaluate(run, str(tmp_path / "b.txt"), too_long="error")
     (tmp_path / "c.txt").write_text("Привет, a cat")
     assert "bits per byte" not in evaluate(trained["lm"], str(tmp_path / "c.txt")).figures
-    with pytest.raises(ValueError, match=r"has trained on what .* held back; give --data"):
+    with pytest.raises(ValueError, match=r"was trained on the validation set of .*; give --data"):
         evaluate(replace(run, folders=run.folders * 2, models=run.models * 2, configs=(run.config, replace(run.config, split=0.5))))
+
+
+class OtherSpecialTokens(Tokenizer):
+    """Its special tokens are the first three, not the last."""
+
+    special_tokens = SpecialTokens(mask=0, bos=1, eos=2)
+
+
+def test_bytes_are_those_of_ordinary_tokens(trained: dict[str, Run]) -> None:
+    run = trained["lm"]
+    rows, other = held_out(run), OtherSpecialTokens(run.tokenizer.core)
+    ids, lengths = rows.batch(np.arange(len(rows))).streams["x"]
+    predicted = [int(token) for row, length in zip(ids, lengths, strict=True) for token in row[1:length]]
+    for tokenizer in (run.tokenizer, other):
+        texts = [str(tokenizer.core.id_to_token(token)) for token in predicted if token not in tokenizer.special_tokens]
+        assert _bytes(rows, tokenizer) == len("".join(texts).encode()) > 0
+    assert _bytes(rows, run.tokenizer) != _bytes(rows, other)
+
+
+class Notes(Report):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_a_longer_text_than_in_training_is_taken_or_cut_with_a_note(tmp_path: Path) -> None:
+    """ℓ_max from the data leaves room; what is longer still is cut, and said so."""
+    files(tmp_path)
+    for task, longer in (("classify", "cat\ta dog and a cat ran\n"), ("seq2seq", "a dog and a cat ran\tnar tac a dna god a\n")):
+        chosen = options(task, tmp_path, steps=1)
+        del chosen["model"]["ell_max"]
+        train(Config.from_dict(chosen), tmp_path / task)
+        run = Run.load(tmp_path / task)
+        longest = max(len(line.split("\t")[1]) for line in Path(chosen["data"]).read_text().splitlines())
+        assert longest < 19 and run.ell_max == 32
+        (tmp_path / "longer.txt").write_text(longer)
+        notes = Notes()
+        assert evaluate(run, str(tmp_path / "longer.txt"), report=notes).figures["loss"] > 0 and notes.notes == []
+        (tmp_path / "long.txt").write_text(longer + longer.replace("a dog", "a dog and a cat and a mat and a dog"))
+        figures = evaluate(run, str(tmp_path / "long.txt"), report=notes).figures
+        assert figures["texts" if task == "classify" else "pairs"] == 2
+        assert notes.notes == [f"{tmp_path / 'long.txt'}: 1 of 2 texts are longer than ℓ_max = 32 and are cut"]
+        assert evaluate(run, str(tmp_path / "long.txt"), too_long="skip").figures["loss"] > 0
+        with pytest.raises(ValueError, match=r"long\.txt:2: \d+ tokens, and the model takes 3"):
+            evaluate(run, str(tmp_path / "long.txt"), too_long="error")
 
 
 @given(st.lists(st.integers(0, 3), max_size=7), st.lists(st.integers(0, 3), max_size=7))
@@ -146,7 +196,7 @@ def test_edits(one: list[int], other: list[int]) -> None:
 def test_baselines(trained: dict[str, Run]) -> None:
     run = trained["classify"]
     held = held_out(run)
-    whole = replace(held, part=replace(held.part, inside=False, lo=0, hi=0))
+    whole = replace(held, subset=replace(held.subset, inside=False, lo=0, hi=0))
     classes = whole.batch(np.arange(len(whole))).classes
     assert classes is not None and len(classes) == 8
     assert most_frequent(whole, whole) == max(np.bincount(classes)) / 8

@@ -10,8 +10,8 @@ from tests.tolerance import tolerance
 from transalg.formal import DInference, EDInference
 from transalg.hyper import DHyper, EDHyper
 from transalg.inference import Temperature, TopK, continuations, generate, pack, predict
-from transalg.inference.beams import samples
-from transalg.inference.decoding import Decoding, begin, own_numbers
+from transalg.inference.beams import sample
+from transalg.inference.decoding import Decoding, begin, sample_generators
 from transalg.inference.one_pass import score
 from transalg.model import DTransformer, EDTransformer
 from transalg.model.counterpart import formal_counterpart
@@ -78,7 +78,7 @@ def test_rows_end_at_their_own_time() -> None:
     hyper = small(DHyper, N_V=7, ell_max=31)
     model = made(DTransformer, hyper, 6)
     (found,) = continuations(model, [[hyper.bos_token, 2]], (Temperature(8.0),), ell_gen=19, samples=13, generator=rng(2))
-    assert [one.ids for one in found] == [formally(model, [hyper.bos_token, 2], 19, 8.0, each) for each in own_numbers(rng(2), 13)[1]]
+    assert [one.ids for one in found] == [formally(model, [hyper.bos_token, 2], 19, 8.0, each) for each in sample_generators(rng(2), 13)[1]]
     assert len({len(one.ids) for one in found}) > 3
     for one in found:
         assert one.ended == (one.log_p_eos is not None) == (len(one.ids) < 19)
@@ -110,10 +110,10 @@ def test_samples_of_one_prompt() -> None:
         for prompt in prompts
     ]
     pairs, z = made(EDTransformer, small(EDHyper, N_V=5, ell_max=29), 4), [[1, 1, 0], [1, 0], [0], [0, 0, 0], [1], [1, 0, 1, 0], [0, 0]]
-    drawn = samples(pairs, z, (Temperature(inf),), count=2, generator=rng(3))
+    drawn = sample(pairs, z, (Temperature(inf),), samples=2, generator=rng(3))
     assert [one[0].ids for one in drawn] == predict(pairs, z, tau=inf, generator=rng(3))
     assert [[one.ids for one in each] for each in drawn] == [
-        [one.ids for one in samples(pairs, [alone], (Temperature(inf),), count=2, generator=rng(3))[0]] for alone in z
+        [one.ids for one in sample(pairs, [alone], (Temperature(inf),), samples=2, generator=rng(3))[0]] for alone in z
     ]
     assert len({tuple(one.ids) for one in drawn[0]}) > 1 and len({len(one.ids) for each in drawn for one in each}) > 1
 
@@ -125,14 +125,16 @@ def test_rows_of_one_z_stay_together() -> None:
     def begun() -> Decoding:
         cache = model.cache(torch.tensor([[3, 1], [1, 5], [9, 2], [6, 5]]))
         cache.repeat(2)
-        return Decoding([model], [[model.hyper.bos_token]] * 8, [cache], (Temperature(2.0),), [rng(seed) for seed in range(8)], 9, size=2)
+        return Decoding(
+            [model], [[model.hyper.bos_token]] * 8, [cache], (Temperature(2.0),), [rng(seed) for seed in range(8)], 9, group_size=2
+        )
 
-    whole, ended = begun(), begun()
+    complete, ended = begun(), begun()
     ended.step()
     for row in (0, 1, 2, 3, 4, 6):
         ended.end(row)
-    assert [ended.finish()[row].ids for row in (5, 7)] == [whole.finish()[row].ids for row in (5, 7)]
-    assert ended.held == [4, 5, 6, 7] and len(whole.found[5].ids) > 2
+    assert [ended.finish()[row].ids for row in (5, 7)] == [complete.finish()[row].ids for row in (5, 7)]
+    assert ended.cache_rows == [4, 5, 6, 7] and len(complete.continuations[5].ids) > 2
 
 
 def test_a_generator_moves_on() -> None:
@@ -182,9 +184,9 @@ def test_bad_input() -> None:
         ({"tau": float("nan")}, r"tau: expected a number in \[0, ∞\], got nan"),
         ({"tau": -1}, "tau: expected a number"),
         ({"top_k": 0}, "top_k: expected 1 or more"),
-        ({"top_p": 0.0}, r"top_p: expected a share in \(0, 1\]"),
-        ({"repetition_penalty": -1.0}, "repetition_penalty: expected a number above 0"),
-        ({"ell_gen": -1}, "ell_gen: expected how many tokens"),
+        ({"top_p": 0.0}, r"top_p: expected a number in \(0, 1\]"),
+        ({"repetition_penalty": -1.0}, r"repetition_penalty: expected a number in \(0, ∞\)"),
+        ({"ell_gen": -1}, "ell_gen: expected 0 or more"),
     ):
         with pytest.raises(ValueError, match=message):
             generate(model, [[1]], **{"ell_gen": 1} | given)

@@ -16,7 +16,7 @@ class Parrot:
     says: list[str]
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
-    def written(self, prompts: list[str], **options: Any) -> list[list[Completion]]:
+    def completions(self, prompts: list[str], **options: Any) -> list[list[Completion]]:
         self.asked.append((prompts[0], options))
         return [[Completion(text, [], 0.0, True) for text in self.says]]
 
@@ -28,7 +28,7 @@ def test_examples_come_before_the_question() -> None:
     run = Parrot([" 12"])
     found = ask(run, "7 + 5", examples=SHOTS, template=Template("Q: {input} A: {output}"), tau=0.0)
     assert run.asked[0][0] == "Q: 2 + 2 A: 4\nQ: 3 + 4 A: 7\nQ: 7 + 5 A: "
-    assert run.asked[0][1]["stop"] == ("\n",) and run.asked[0][1]["tau"] == 0.0
+    assert run.asked[0][1]["stop"] == "\n" and run.asked[0][1]["tau"] == 0.0
     assert found.answer == "12" and found.counts == {"12": 1}
 
 
@@ -60,10 +60,10 @@ def test_the_most_frequent_answer_wins_and_the_first_of_those_alike() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"template": "{input}"}, "template: expected two or more different names in braces"),
-        ({"template": "{input} {input}"}, "two or more different names"),
+        ({"template": "{input}"}, "template: expected two or more different fields in braces"),
+        ({"template": "{input} {input}"}, "two or more different fields"),
         ({"template": "{input"}, "template: "),
-        ({"template": "{} {}"}, "two or more different names"),
+        ({"template": "{} {}"}, "two or more different fields"),
     ],
 )
 def test_bad_templates(given: dict[str, str], message: str) -> None:
@@ -72,9 +72,9 @@ def test_bad_templates(given: dict[str, str], message: str) -> None:
 
 
 def test_bad_questions() -> None:
-    with pytest.raises(ValueError, match="examples: expected the parts input, output in each, got input"):
+    with pytest.raises(ValueError, match="examples: expected the fields input, output in each, got input"):
         ask(Parrot(["1"]), "a", examples=[{"input": "a"}])
-    with pytest.raises(ValueError, match="nothing is left to answer"):
+    with pytest.raises(ValueError, match="expected a template with a field left to answer"):
         ask(Parrot(["1"]), {"input": "a", "output": "b"})
     with pytest.raises(ValueError, match="answer: not a regular expression"):
         ask(Parrot(["1"]), "a", answer="(")

@@ -1,7 +1,9 @@
 """Text in, text out: what a run's methods give is what its tokens give."""
 
+import inspect
 import json
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,13 +12,21 @@ import pytest
 import torch
 
 import transalg
+from tests.strategies import rng
 from tests.tolerance import tolerance
 from tests.training.runs import SIZES, TASKS, config, files
-from transalg.inference import generate, predict
+from transalg.cpu.linear import Int8Linear
+from transalg.hyper import DHyper, SpecialTokens
+from transalg.inference import RepetitionPenalty, Temperature, TopK, generate, predict
 from transalg.inference.detokenizer import IncrementalDetokenizer
+from transalg.inference.prompting import ask
+from transalg.inference.results import CutText
 from transalg.inference.run import Run
+from transalg.model import DTransformer
+from transalg.tokenization import Tokenizer
 from transalg.tokenization import train as train_tokenizer
 from transalg.training.start import train
+from transalg.verify.cases import randomised
 
 SAME = tolerance(torch.float64, terms=SIZES["d_mlp"], depth=2, size=10)  # a row alone and among others
 ROUNDED = tolerance(torch.float32, terms=SIZES["d_e"])  # embeddings are float32
@@ -45,14 +55,62 @@ def test_generating_is_algorithm_14_on_the_tokens(runs: dict[str, Run]) -> None:
     assert run.generate("the", ell_gen=12, seed=1) != run.generate("the", ell_gen=12, seed=2)
 
 
+def test_samplers_may_be_given_as_they_are(runs: dict[str, Run]) -> None:
+    run = runs["lm"]
+    expected = run.generate("the", ell_gen=12, tau=0.7, top_k=5, repetition_penalty=1.3, seed=3)
+    chain = (RepetitionPenalty(1.3), TopK(5), Temperature(0.7))
+    assert run.generate("the", ell_gen=12, samplers=chain, seed=3) == expected
+    assert "".join(run.stream("the", ell_gen=12, samplers=chain, seed=3)) == expected
+    assert run.generate("the", ell_gen=12, samplers=(Temperature(0),)) == run.generate("the", ell_gen=12, tau=0)
+    with pytest.raises(ValueError, match="samplers: expected these or tau, top_k, top_p and repetition_penalty, got both"):
+        run.generate("the", samplers=chain, tau=0.5)
+
+
+@pytest.mark.parametrize("method", [Run.generate, Run.stream, Run.completions, Run.predict, Run.predictions, Run.classify, Run.embed, ask])
+def test_signatures_are_written_out(method) -> None:
+    kinds = {parameter.kind for parameter in inspect.signature(method).parameters.values()}
+    assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+
+
+def large(run: Run, seed: int) -> DTransformer:
+    """A model with a matrix that is large enough to be packed."""
+    hyper = DHyper(N_V=run.tokenizer.N_V, ell_max=67, L=1, H=2, d_e=514, d_mlp=1031)
+    return randomised(DTransformer(hyper), rng(seed)).eval()
+
+
+def sampled(run: Run) -> list[str]:
+    """What a run generates for one prompt, which has a fast path of its own, and for several."""
+    return [run.generate("the", ell_gen=41, seed=3), *run.generate(["the", "a d"], ell_gen=41, seed=3)]
+
+
+def test_a_run_with_other_models_generates_what_they_generate(runs: dict[str, Run]) -> None:
+    run, second = replace(runs["lm"], models=(large(runs["lm"], 1),)), large(runs["lm"], 2)
+    before = sampled(run)
+    assert sampled(replace(run, models=(second,))) == sampled(replace(runs["lm"], models=(second,)))
+    assert all(one != other for one, other in zip(sampled(replace(run, models=(second,))), before, strict=True))
+
+
+@pytest.mark.parametrize("change", [lambda W: W.mul_(-1), lambda W: W.data.mul_(-1), lambda W: W.data.copy_(-W.data)])
+def test_a_run_notices_changed_weights(change, runs: dict[str, Run]) -> None:
+    model, same = large(runs["lm"], 1), large(runs["lm"], 2)
+    run = replace(runs["lm"], models=(model,))
+    before = sampled(run)
+    with torch.no_grad():
+        change(model.layers[0].W_mlp1)
+        change(model.layers[0].W_mlp2)
+    same.load_state_dict(model.state_dict())
+    assert sampled(run) == sampled(replace(runs["lm"], models=(same,)))
+    assert all(one != other for one, other in zip(sampled(run), before, strict=True))
+
+
 def test_stop_strings_end_a_text_before_them(runs: dict[str, Run]) -> None:
     run = runs["lm"]
-    seed, whole = next((seed, text) for seed in range(50) if len(text := run.generate("the", ell_gen=25, seed=seed)) > 12)
-    stop = whole[4:7]
-    assert run.generate("the", ell_gen=25, seed=seed, stop=stop) == whole[: whole.index(stop)]
+    seed, full = next((seed, text) for seed in range(50) if len(text := run.generate("the", ell_gen=25, seed=seed)) > 12)
+    stop = full[4:7]
+    assert run.generate("the", ell_gen=25, seed=seed, stop=stop) == full[: full.index(stop)]
     pieces = list(run.stream("the", ell_gen=25, seed=seed, stop=(stop, "never")))
-    assert "".join(pieces) == whole[: whole.index(stop)], "nothing of the stop string is shown"
-    (one,) = run.written(["the"], ell_gen=25, seed=seed, stop=stop)[0]
+    assert "".join(pieces) == full[: full.index(stop)], "nothing of the stop string is shown"
+    (one,) = run.completions(["the"], ell_gen=25, seed=seed, stop=stop)[0]
     assert one.ended and len(one.ids) < 25
     with pytest.raises(ValueError, match="stop: expected strings that are not empty"):
         run.generate("the", stop="")
@@ -69,10 +127,10 @@ def test_streamed_characters_are_whole() -> None:
             growing.add([one])
             assert text.startswith(growing.text) and growing.text.startswith(seen)
             seen = growing.text
-        assert seen == growing.whole() == text
+        assert seen == growing.finish() == text
     broken = IncrementalDetokenizer(tokenizer, [])
     broken.add([*tokenizer.encode("a", ends=False), tokenizer.encode("日", ends=False)[0]])
-    assert broken.text == "a" and broken.whole() == "a\ufffd"
+    assert broken.text == "a" and broken.finish() == "a\ufffd"
 
 
 def test_predictions(runs: dict[str, Run]) -> None:
@@ -93,11 +151,58 @@ def test_filling_and_classifying(runs: dict[str, Run]) -> None:
     masks = runs["mlm"].fill("a c<mask>t <mask>at", k=3)
     assert len(masks) == 2 and all(len(mask) == 3 for mask in masks)
     assert all(one[1] >= other[1] for mask in masks for one, other in pairwise(mask))
-    found = runs["classify"].classify(["a cat", "ran"])
-    assert [one.label for one in found] == [max(one.P, key=one.P.get) for one in found]
-    assert all(sum(one.P.values()) == pytest.approx(1) for one in found)
+    results = runs["classify"].classify(["a cat", "ran"])
+    assert [one.label for one in results] == [max(one.P, key=one.P.get) for one in results]
+    assert all(sum(one.P.values()) == pytest.approx(1) for one in results)
     alone = runs["classify"].classify("a cat")
-    assert alone.label == found[0].label and list(alone.P.values()) == pytest.approx(list(found[0].P.values()), rel=0, abs=SAME)
+    assert alone.label == results[0].label and pytest.approx(results[0].P, abs=SAME) == alone.P
+
+
+LONG = "a cat " * 9  # 56 tokens with bos and eos
+
+
+def test_long_texts_are_cut_to_ell_max_with_eos_last(runs: dict[str, Run]) -> None:
+    """28 of 29 tokens are bos and the beginning of the text, the last is eos; one warning says how many texts were cut."""
+    beginning = LONG[:27]
+    for task, call in (
+        ("classify", lambda run, texts, **more: [list(one.P.values()) for one in run.classify(texts, **more)]),
+        ("embed", lambda run, texts, **more: run.embed(texts, **more).tolist()),
+        ("seq2seq", lambda run, texts, **more: [[one.log_p] for (one,) in run.predict(texts, n_best=1, **more)]),
+    ):
+        run = runs["lm" if task == "embed" else task]
+        with pytest.warns(CutText, match=r"^2 of 3 texts cut to ℓ_max = 29 tokens$") as caught:
+            cut = call(run, [LONG, "ran", LONG])
+        assert len(caught) == 1
+        for ours, theirs in zip(cut, call(run, [beginning, "ran", beginning]), strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-5)
+        with pytest.raises(ValueError, match=r"56 tokens with bos and eos in .*; this model takes at most ℓ_max = 29"):
+            call(run, [LONG], too_long="error")
+        with pytest.raises(ValueError, match="too_long: expected cut or error, got skip"):
+            call(run, ["ran"], too_long="skip")
+
+
+def test_no_mask_is_cut(runs: dict[str, Run]) -> None:
+    run = runs["mlm"]
+    with pytest.warns(CutText, match="1 of 1 texts"):
+        assert len(run.fill("a <mask>at " + LONG)) == 1
+    for text in (LONG + "<mask>", "<mask>" + "a" * 27 + "<mask>"):
+        with pytest.raises(ValueError, match=r"text: expected every <mask> in the first ℓ_max = 29 tokens, eos included"):
+            run.fill(text)
+    assert len(run.fill("<mask>" + "a" * 25 + "<mask>")) == 2, "29 tokens with bos and eos"
+
+
+class OtherSpecialTokens(Tokenizer):
+    """Its special tokens are the first three, not the last."""
+
+    special_tokens = SpecialTokens(mask=0, bos=1, eos=2)
+
+
+def test_special_tokens_are_those_the_tokenizer_names() -> None:
+    tokenizer = train_tokenizer("char", ["abcdefgh"])
+    letters = [tokenizer.token(token) for token in range(5)]
+    detokenizer = IncrementalDetokenizer(OtherSpecialTokens(tokenizer.core), [1])
+    detokenizer.add([1, 4, 0, 3, 2])
+    assert detokenizer.text == letters[4] + letters[3] and detokenizer.new_ids == [4, 3]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -112,7 +217,7 @@ def test_embedding(task: str, runs: dict[str, Run]) -> None:
 
 def test_scoring_what_was_written(runs: dict[str, Run]) -> None:
     run = runs["lm"]
-    (one,) = run.written(["the "], ell_gen=15, seed=2)[0]
+    (one,) = run.completions(["the "], ell_gen=15, seed=2)[0]
     scored = run.score("the " + one.text, eos=one.ended)
     assert sum(scored.log_p[4:]) == pytest.approx(one.log_p, abs=SAME * 29)
     assert scored.tokens[:4] == list("the ") and scored.total == sum(scored.log_p)
@@ -127,7 +232,7 @@ def test_an_ensemble_and_int8(runs: dict[str, Run]) -> None:
     assert pair.generate("the", ell_gen=12, seed=1) == runs["lm"].generate("the", ell_gen=12, seed=1)
     small = transalg.load(folder, quantize="int8")
     assert small.score("the cat").total == pytest.approx(runs["lm"].score("the cat").total, abs=0.3)
-    assert small.model.stand_ins()
+    assert any(isinstance(module, Int8Linear) for module in small.model.modules())
 
 
 @pytest.mark.parametrize(
@@ -139,14 +244,14 @@ def test_an_ensemble_and_int8(runs: dict[str, Run]) -> None:
         ("lm", lambda run: run.generate("a cat " * 9), r"prompt: 55 tokens with bos; this model takes at most ℓ_max = 29"),
         ("lm", lambda run: run.generate("a", tau=float("nan")), "tau: expected a number"),
         ("lm", lambda run: run.generate("a", samples=0), "samples: expected 1 or more"),
-        ("lm", lambda run: run.generate("a", seed=-1), "seed: expected a number from 0"),
+        ("lm", lambda run: run.generate("a", seed=-1), r"seed: expected a whole number from 0 to 2\^63 − 1"),
         ("lm", lambda run: run.generate(7), "expected"),
         ("mlm", lambda run: run.fill("a cat"), "text: expected a <mask> to fill in 'a cat'"),
-        ("classify", lambda run: run.classify("a cat " * 9), "text: 56 tokens with bos and eos"),
+        ("classify", lambda run: run.classify("a cat " * 9, too_long="error"), "text: 56 tokens with bos and eos"),
         ("classify", lambda run: run.score("a"), "a model for classify cannot score"),
         ("seq2seq", lambda run: run.score("a"), "context: expected the text it comes from"),
         ("lm", lambda run: run.score("a", context="b"), "context: expected none for a model of lm"),
-        ("seq2seq", lambda run: run.predict("a", beams=2, tau=1.0), "a search draws nothing"),
+        ("seq2seq", lambda run: run.predict("a", beams=2, tau=1.0), "beam search does not sample"),
     ],
 )
 def test_bad_input(task: str, call, message: str, runs: dict[str, Run]) -> None:

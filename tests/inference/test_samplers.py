@@ -10,7 +10,7 @@ from transformers import LogitsProcessorList, RepetitionPenaltyLogitsProcessor, 
 
 from tests.strategies import rng
 from tests.tolerance import tolerance
-from transalg.inference.samplers import RepetitionPenalty, Temperature, TopK, TopP, draw, samplers
+from transalg.inference.samplers import RepetitionPenalty, Temperature, TopK, TopP, draw, sampler_chain
 
 SEEDS = st.integers(0, 10**6)
 
@@ -27,7 +27,7 @@ def test_samplers_are_those_of_hugging_face(seed: int, k: int, p: float, tau: fl
         [RepetitionPenaltyLogitsProcessor(penalty), TopKLogitsWarper(k), TemperatureLogitsWarper(tau), TopPLogitsWarper(p)]
     )
     ours = logits
-    for one in samplers(tau, k, p, penalty):
+    for one in sampler_chain(tau, k, p, penalty):
         ours = one(ours, context.tolist())
     torch.testing.assert_close(
         ours.softmax(dim=1), peers(context, logits.clone()).softmax(dim=1), rtol=0, atol=tolerance(torch.float64, terms=23, size=10)
@@ -63,8 +63,8 @@ def test_what_is_drawn_has_its_probability() -> None:
 
 def test_a_greedy_draw_heeds_the_penalty() -> None:
     logits = torch.tensor([[2.0, 1.9, 0.0]])
-    assert draw(logits, samplers(0.0), [[0]], []) == [0]
-    assert draw(logits, samplers(0.0, repetition_penalty=1.5), [[0]], []) == [1]
+    assert draw(logits, sampler_chain(0.0), [[0]], []) == [0]
+    assert draw(logits, sampler_chain(0.0, repetition_penalty=1.5), [[0]], []) == [1]
 
 
 @pytest.mark.parametrize("make", [lambda: Temperature(True), lambda: TopK(2.5), lambda: TopP(1.5), lambda: RepetitionPenalty(inf)])

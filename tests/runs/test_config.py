@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from transalg.hyper import DHyper, EDHyper, from_dict, preset
-from transalg.runs.config import TASKS, Config, Train, read
+from transalg.runs.config import Config, Train, ell_max_for, read
+from transalg.tasks import TASKS
 
 
 def make(task: str = "lm", **given: Any) -> Config:
@@ -30,12 +31,24 @@ def test_what_is_filled_in() -> None:
     config, steps = make().filled(hyper, 10)
     train = config.train
     assert (steps, train.eta, train.warmup, train.eval_every, train.save_every) == (1000, 0.015, 50, 100, 100)
-    assert make("classify").hyper(100, 50, 3).ell_max == 50 and make("seq2seq").hyper(100, 5000).ell_max == 1024
+    assert make("seq2seq").hyper(100, 5000).ell_max == 1024
     wide = make(model={"d_e": 512}).hyper(100, 50)
     assert wide.d_mlp == 2048 and make().filled(wide, 10)[0].train.eta == pytest.approx(0.0075)
     assert make("classify").filled(hyper, 7)[1] == 42
     assert make(train={"epochs": 2.5}).filled(hyper, 10)[1] == 25
     assert make(train={"optimizer": "sgd"}).filled(wide, 10)[0].train.eta == 0.1
+
+
+def test_ell_max_from_the_data_leaves_room_for_longer_texts() -> None:
+    """A quarter more, at least 8 tokens, a multiple of 8, at most 1024; what the user chooses is taken as it is."""
+    for longest in (1, 4, 31, 32, 33, 500, 800, 1023, 1024):
+        ell_max = ell_max_for(longest)
+        assert ell_max == 1024 or (ell_max % 8 == 0 and 0 <= ell_max - longest - max(8, longest / 4) < 8)
+        assert longest <= ell_max <= 1024
+    for task in ("classify", "seq2seq"):
+        assert make(task).hyper(100, 50, 3).ell_max == ell_max_for(50) == 64
+        assert make(task, model={"ell_max": 50}).hyper(100, 50, 3).ell_max == 50
+    assert make("lm").hyper(100, 50).ell_max == 128
 
 
 def test_presets_and_other_models_to_start_from() -> None:
@@ -74,7 +87,9 @@ def test_shares() -> None:
         ({"train": {"optimizer": "adam"}}, "train.optimizer: expected muon, adamw, sgd, got 'adam'"),
         ({"train": {"noise": 0.1}}, "lm predicts what it reads"),
         ({"train": 3}, "train: expected a table of options, got 3"),
-        ({"task": "lms"}, "task: expected lm, mlm, seq2seq, classify, got 'lms'"),
+        ({"task": "lms"}, "task: expected lm, mlm, seq2seq or classify, got 'lms'; did you mean lm?"),
+        ({"task": 3}, "task: expected lm, mlm, seq2seq or classify, got 3"),
+        ({"train": {"schedule": "step"}}, "train.schedule: expected linear, cosine, constant, trapezoid, got 'step'"),
         ({"data": ""}, "--data: expected a file"),
         ({"split": 1.5}, r"split: expected a number in [0, 1), got 1.5"),
         ({"folds": 1}, "folds: expected at least 2, got 1"),

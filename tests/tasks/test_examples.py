@@ -13,7 +13,8 @@ from transalg.data.rows import Batch
 from transalg.hyper import DHyper
 from transalg.runs import checkpoints
 from transalg.runs import folder as run_folder
-from transalg.tasks.examples import augmented, example
+from transalg.tasks import find
+from transalg.tasks.examples import augmented
 from transalg.training.start import train
 from transalg.verify.cases import small
 
@@ -32,31 +33,31 @@ ROWS = [[HYPER.bos_token, 1, 2, 3, HYPER.eos_token], [HYPER.bos_token, 4, HYPER.
 
 
 def test_parts_are_all_rows_once() -> None:
-    found = example("classify", batch(ROWS, classes=True), HYPER, 0)
+    example = find("classify").example(batch(ROWS, classes=True), HYPER, 0)
     seen = []
     for i in range(4):
-        (x, c, lengths), there = found.part(i, 4, torch.device("cpu"))
-        assert there == (i < 3) and x.shape == (1, max(lengths))
-        seen += c.tolist() if there else []
-    assert sorted(seen) == [0, 1, 2] and found.count == 3
+        (x, c, lengths), has_rows = example.part(i, 4, torch.device("cpu"))
+        assert has_rows == (i < 3) and x.shape == (1, max(lengths))
+        seen += c.tolist() if has_rows else []
+    assert sorted(seen) == [0, 1, 2] and example.count == 3
 
 
 def test_augmentation_spares_the_ends_and_nothing_else() -> None:
     rows = [[HYPER.bos_token, *([i % 19 for i in range(200)]), HYPER.eos_token], ROWS[1]]
     given = batch(rows)
-    same = augmented("classify", given, HYPER, 0.0, 0.0, 1)
+    same = augmented(given, "x", HYPER, 0.0, 0.0, 1)
     assert same is given
-    noisy, lengths = augmented("classify", given, HYPER, 0.5, 0.0, 1).streams["x"]
+    noisy, lengths = augmented(given, "x", HYPER, 0.5, 0.0, 1).streams["x"]
     changed = (noisy[0, 1:201] != given.streams["x"][0][0, 1:201]).mean()
     assert lengths.tolist() == [202, 3] and 0.35 < changed < 0.6 and noisy[0, :202].max() == HYPER.eos_token
     assert noisy[0, 0] == HYPER.bos_token and noisy[0, 201] == HYPER.eos_token and (noisy[0, 1:201] < HYPER.mask_token).all()
-    dropped, lengths = augmented("classify", given, HYPER, 0.0, 0.3, 1).streams["x"]
+    dropped, lengths = augmented(given, "x", HYPER, 0.0, 0.3, 1).streams["x"]
     assert 110 < lengths[0] < 170 and dropped[0, 0] == HYPER.bos_token and dropped[0, lengths[0] - 1] == HYPER.eos_token
     kept = dropped[0, 1 : lengths[0] - 1].tolist()
     rest = iter(rows[0][1:-1])
     assert all(one in rest for one in kept), "what is kept is in its old order"
-    again = augmented("classify", given, HYPER, 0.0, 0.3, 1).streams["x"]
-    assert again[0].tolist() == dropped.tolist() and augmented("classify", given, HYPER, 0, 0.3, 2).streams["x"][1][0] != lengths[0]
+    again = augmented(given, "x", HYPER, 0.0, 0.3, 1).streams["x"]
+    assert again[0].tolist() == dropped.tolist() and augmented(given, "x", HYPER, 0, 0.3, 2).streams["x"][1][0] != lengths[0]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -70,8 +71,8 @@ def test_a_model_learns(task: str, tmp_path: Path) -> None:
     evaluations = [line for line in lines if "val_loss" in line]
     assert [line["step"] for line in evaluations] == [20, 40, 60]
     assert outcome.state.best == min(line["val_loss"] for line in evaluations)
-    facts = run_folder.facts(tmp_path / "run")
-    assert facts["val_loss"] == outcome.state.best and facts["task"] == task and facts["step"] == outcome.state.best_step
+    metadata = run_folder.best_metadata(tmp_path / "run")
+    assert metadata.val_loss == outcome.state.best and metadata.task == task and metadata.step == outcome.state.best_step
     assert ("val_accuracy" in outcome.figures) == (task == "classify")
     assert all(line["tokens"] > 0 and line["seconds"] > 0 for line in lines)
 
@@ -80,8 +81,8 @@ def test_early_stopping_and_the_best_model(tmp_path: Path) -> None:
     files(tmp_path)
     outcome = train(config("lm", tmp_path, steps=400, eta=0.3, warmup=0, eval_every=1, patience=3, clip=0), tmp_path / "run")
     assert outcome.reason == "patience" and outcome.state.step == outcome.state.best_step + 3 < 400
-    assert run_folder.facts(tmp_path / "run")["step"] == outcome.state.best_step
-    assert checkpoints.facts(tmp_path / "run" / "last.safetensors")["state"]["step"] == outcome.state.step
+    assert run_folder.best_metadata(tmp_path / "run").step == outcome.state.best_step
+    assert checkpoints.load_metadata(tmp_path / "run" / "last.safetensors").state["step"] == outcome.state.step
 
 
 def test_folds_validate_on_every_record_once(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_fine_tuning_starts_from_the_other_model(tmp_path: Path) -> None:
     train(config("mlm", tmp_path, steps=3), tmp_path / "first")
     chosen = replace(config("classify", tmp_path, steps=1, eta=1e-12, warmup=0), init=str(tmp_path / "first"), tokenizer="", model={})
     train(chosen, tmp_path / "second")
-    first, second = run_folder.tensors(tmp_path / "first"), run_folder.tensors(tmp_path / "second")
+    first, second = run_folder.best_tensors(tmp_path / "first"), run_folder.best_tensors(tmp_path / "second")
     shared = first.keys() & second.keys()
     assert second.keys() - first.keys() == {"W_c", "b_c"} and len(shared) > 10
     assert all(torch.allclose(first[name], second[name], atol=1e-9) for name in shared)
@@ -120,7 +121,7 @@ def test_fine_tuning_starts_from_the_other_model(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
     files(tmp_path)
     chosen = config("lm", tmp_path, {"norm_first": False}, steps=200, eta=1e30, optimizer="sgd", clip=0, loss="sum", warmup=0)
-    with pytest.raises(ValueError, match=r"is (nan|inf) at step \d+: begin anew with a smaller --train\.eta \(it was"):
+    with pytest.raises(ValueError, match=r"is (nan|inf) at step \d+: start over with a smaller --train\.eta \(it was"):
         train(chosen, tmp_path / "run")
 
 
@@ -130,12 +131,12 @@ def test_bfloat16_computes_in_bfloat16_and_keeps_float32(tmp_path: Path) -> None
         outcome = train(config(task, tmp_path, dtype="bfloat16", steps=8), tmp_path / task)
         exact = train(config(task, tmp_path, dtype="float32", steps=8), tmp_path / f"{task}-32")
         assert outcome.state.best == pytest.approx(exact.state.best, rel=0.05) and outcome.state.best != exact.state.best
-        assert all(tensor.dtype == torch.float32 for tensor in run_folder.tensors(tmp_path / task).values())
+        assert all(tensor.dtype == torch.float32 for tensor in run_folder.best_tensors(tmp_path / task).values())
 
 
 def test_bad_devices_are_named(tmp_path: Path) -> None:
     files(tmp_path)
     for device in ("cuda:99", "tpu"):
-        with pytest.raises(ValueError, match=rf"device: '{device}' is not there"):
+        with pytest.raises(ValueError, match=rf"device: '{device}' is not available"):
             train(config("lm", tmp_path, device=device), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -11,9 +11,10 @@ from torch.testing import assert_close
 from tests.parity.compare import assert_same_theta
 from tests.strategies import rng
 from tests.tolerance import PROMISED
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, SpecialTokens
 from transalg.model.counterpart import formal_counterpart
-from transalg.tasks.losses import C_loss, D_loss, E_loss, ED_loss, mask
+from transalg.tasks.losses import C_loss, D_loss, E_loss, ED_loss
+from transalg.tasks.masking import mask, mask_by_row
 from transalg.verify.batches import draw
 from transalg.verify.cases import MODELS, randomised, small
 
@@ -114,7 +115,9 @@ def test_nothing_to_predict_is_a_loss_of_0() -> None:
         loss.backward()
         assert loss == 0 and all((parameter.grad == 0).all() for parameter in model.parameters())
     model, batch, _, _ = setting(EHyper)
-    assert E_loss(model, batch.x, batch.x, torch.zeros_like(batch.x, dtype=torch.bool)) == 0
+    loss = E_loss(model, batch.x, batch.x, torch.zeros_like(batch.x, dtype=torch.bool))
+    loss.backward()
+    assert loss == 0 and all((parameter.grad == 0).all() for parameter in model.parameters())
 
 
 # Masking ---------------------------------------------------------------------------------------------------------------
@@ -145,6 +148,29 @@ def test_special_tokens_and_padding_are_never_chosen() -> None:
     x = torch.tensor([[101, 5, 7, 102, 9, 9]] * 400)
     _, chosen = mask(x, LARGE, [4] * 400, rng(0))
     assert chosen[:, 1:3].any(dim=0).all() and not chosen[:, [0, 3, 4, 5]].any()
+
+
+def test_special_tokens_may_have_any_ids() -> None:
+    x = torch.randint(103, (50, 40), generator=rng(0))
+    hyper = LARGE.replace(special=SpecialTokens(mask=1, bos=50, eos=None), mask_split=(0.5, 0.5, 0.0), p_mask=0.9)
+    x_tilde, chosen = mask(x, hyper, generator=rng(1))
+    assert not chosen[(x == 1) | (x == 50)].any() and (x_tilde != 50)[chosen].all()
+    others = x_tilde[chosen & (x_tilde != 1)].unique().tolist()
+    assert others == [token for token in range(103) if token not in (1, 50)], "every ordinary token can take a chosen token's place"
+
+
+def test_the_masks_of_a_row_depend_on_its_index_alone() -> None:
+    """Not on the rows beside it, nor on its padding."""
+    lengths = torch.tensor([9, 31, 17, 40])
+    x_tilde, chosen = mask_by_row(TEXT[:4, :40], LARGE, lengths, 0, [5, 6, 7, 8])
+    for i, length in enumerate(lengths.tolist()):
+        one_tilde, one_chosen = mask_by_row(TEXT[i : i + 1, : length + 3], LARGE, lengths[i : i + 1], 0, [5 + i])
+        assert one_tilde[0, :length].equal(x_tilde[i, :length]) and one_chosen[0, :length].equal(chosen[i, :length])
+        assert not chosen[i, length:].any()
+    same = TEXT[:1, :200].expand(3, -1)
+    others = mask_by_row(same, LARGE, torch.tensor([200] * 3), 0, [1, 2, 1])[1]
+    assert others[0].equal(others[2]) and not others[0].equal(others[1])
+    assert not mask_by_row(same, LARGE, torch.tensor([200] * 3), 1, [1, 2, 1])[1][0].equal(others[0])
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,15 @@
 import json
 
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import SHARED
+from tests.tokenization.rearrange import rearranged
+from transalg.hyper import SpecialTokens
 from transalg.tokenization import KINDS, Tokenizer, train
-from transalg.tokenization.vocabulary import from_files
+from transalg.tokenization.vocabulary import Kind, from_files
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
 EXAMPLE = "My grandma makes the best apple pie."
@@ -62,9 +65,9 @@ def test_what_looks_like_a_special_token_is_text(kind: str, text: str) -> None:
     assert all(one < tokenizer.mask_token for one in x[1:-1])
     if kind != "word":
         assert tokenizer.decode(x) == text
-    asked = tokenizer.encode(text, special=True)
-    assert (tokenizer.mask_token in asked) == ("<mask>" in text)
-    assert tokenizer.encode(text) == x  # asking leaves no trace
+    with_special = tokenizer.encode(text, special=True)
+    assert (tokenizer.mask_token in with_special) == ("<mask>" in text)
+    assert tokenizer.encode(text) == x  # the option leaves no trace
 
 
 def test_what_is_not_in_the_vocabulary() -> None:
@@ -157,8 +160,77 @@ def test_a_tokenizer_of_others_without_our_special_tokens(tmp_path) -> None:
     data["added_tokens"] = []
     data["post_processor"] = None
     (tmp_path / "tokenizer.json").write_text(json.dumps(data))
-    with pytest.raises(ValueError, match=r"tokenizer.json: tokenizer: expected <mask>, <bos>, <eos> as its last three tokens"):
+    message = r"tokenizer.json: tokenizer: expected a vocabulary with <mask>, <bos> or <eos>, or their IDs; got none of them"
+    with pytest.raises(ValueError, match=message):
         Tokenizer.load(tmp_path / "tokenizer.json")
+    with pytest.raises(ValueError, match=message):
+        Tokenizer.load(tmp_path / "tokenizer.json", special=SpecialTokens(None, None, None))
+    theirs = Tokenizer.load(tmp_path / "tokenizer.json", special=SpecialTokens(mask=None, bos=65, eos=66))
+    assert theirs.special_tokens == SpecialTokens(None, 65, 66) and theirs.N_V == BPE.N_V - 3
+    assert theirs.encode("the cat") == [65, *BPE.encode("the cat", ends=False), 66]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_tokens_are_found_by_name_wherever_they_stand(kind: Kind, tmp_path) -> None:
+    ours = train(kind, PROSE, 300)
+    other = rearranged(ours, bos=3, eos=5)
+    assert other.special_tokens == SpecialTokens(mask=None, bos=3, eos=5) and other.kind == kind and other.N_V == ours.N_V - 1
+    for text in (*PROSE, EXAMPLE, ""):
+        x = other.encode(text)
+        assert x[0] == 3 and x[-1] == 5 and other.encode(text, ends=False) == x[1:-1]
+        assert other.decode(x) == ours.decode(ours.encode(text)) and other.decode(iter(x)) == other.decode(x[1:-1])
+        assert [other.token(one) for one in x] == [ours.token(one) for one in ours.encode(text)]
+        assert other.unknown(text) == ours.unknown(text)
+    assert (other.token(3), other.token(5)) == ("<bos>", "<eos>")
+    with pytest.raises(ValueError, match="mask_token: this vocabulary has none"):
+        _ = other.mask_token
+    other.save(tmp_path / "tokenizer.json")
+    again = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert again.special_tokens == other.special_tokens and again.encode_many(PROSE) == other.encode_many(PROSE)
+
+
+def test_special_tokens_by_their_ids() -> None:
+    """GPT-2 has one token for both ends and no mask; BERT calls its own by other names."""
+    core = BPE.core
+    one_end = Tokenizer(core, special=SpecialTokens(mask=None, bos=256, eos=256))
+    assert one_end.encode("a") == [256, *BPE.encode("a", ends=False), 256] and one_end.decode(one_end.encode("a")) == "a"
+    assert one_end.digest() != BPE.digest() == Tokenizer(core, special=BPE.special_tokens).digest()
+    without_bos = Tokenizer(core, special=SpecialTokens(mask=None, bos=None, eos=256))
+    assert without_bos.encode("a") == [*BPE.encode("a", ends=False), 256]
+    assert BPE.decode([BPE.mask_token, *BPE.encode("a")]) == "a"
+    with pytest.raises(ValueError, match=r"special: expected token IDs of the vocabulary, from 0 to 319, got 320"):
+        Tokenizer(core, special=SpecialTokens(0, 1, 320))
+
+
+def test_a_vocabulary_may_have_gaps() -> None:
+    data = json.loads(train("char", ["abc"]).core.to_str())
+    for added in data["added_tokens"]:
+        added["id"] += 10
+    for token in ("<mask>", "<bos>", "<eos>"):
+        data["model"]["vocab"][token] = {"<mask>": 13, "<bos>": 14, "<eos>": 15}[token]
+    gaps = Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(data)))
+    assert gaps.special_tokens == SpecialTokens(13, 14, 15) and gaps.N_V == 16 and gaps.encode("cab") == [14, 2, 0, 1, 15]
+
+
+WRITTEN = (  # by the version before special tokens had explicit IDs
+    '{"version":"1.0","truncation":null,"padding":null,"added_tokens":['
+    '{"id":3,"content":"<mask>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},'
+    '{"id":4,"content":"<bos>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},'
+    '{"id":5,"content":"<eos>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],'
+    '"normalizer":null,"pre_tokenizer":null,"post_processor":{"type":"TemplateProcessing","single":['
+    '{"SpecialToken":{"id":"<bos>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"<eos>","type_id":0}}],'
+    '"pair":[{"Sequence":{"id":"A","type_id":0}},{"Sequence":{"id":"B","type_id":1}}],'
+    '"special_tokens":{"<bos>":{"id":"<bos>","ids":[4],"tokens":["<bos>"]},"<eos>":{"id":"<eos>","ids":[5],"tokens":["<eos>"]}}},'
+    '"decoder":{"type":"Fuse"},"model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,'
+    '"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":false,"vocab":{"a":0,"b":1,"c":2},"merges":[]}}'
+)
+
+
+def test_files_of_earlier_versions_load(tmp_path) -> None:
+    (tmp_path / "tokenizer.json").write_text(WRITTEN)
+    tokenizer = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert (tokenizer.kind, tokenizer.N_V, tokenizer.special_tokens) == ("char", 6, SpecialTokens.last(6))
+    assert tokenizer.encode("cab") == [4, 2, 0, 1, 5] and tokenizer.digest() == train("char", ["abc"]).digest()
 
 
 @pytest.mark.parametrize(

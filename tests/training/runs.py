@@ -5,9 +5,10 @@ from typing import Any
 
 import torch
 
+from transalg import tasks
 from transalg.runs.config import Config
 
-TASKS = ("lm", "mlm", "seq2seq", "classify")
+TASKS = tuple(tasks.TASKS)
 WORDS = ["a cat sat", "the dog ran", "on a mat", "for the cat", "a dog and a cat", "the mat", "sat on the dog", "ran"]
 SIZES = {"H": 2, "d_e": 10, "d_mlp": 13, "dropout": 0.0}
 

@@ -11,8 +11,10 @@ from tests.tolerance import PROMISED
 from tests.training.runs import config, files
 from transalg.formal import DTraining, EDTraining, ETraining
 from transalg.formal import training as formal_training
+from transalg.model import build
 from transalg.model.counterpart import formal_counterpart
-from transalg.runs import checkpoints, loop, tasks
+from transalg.runs import checkpoints
+from transalg.tasks import find
 from transalg.training.loop import Loop
 from transalg.training.start import train
 
@@ -32,16 +34,18 @@ def test_fifty_steps_of_literal_training(task: str, tmp_path: Path, monkeypatch:
         make(self, *given)
         started.append((self.model.theta(), self.hyper))
 
-    def note(task: Any, batch: Any, *given: Any, make: Any = tasks.example) -> Any:
-        found = make(task, batch, *given)
+    make_example = type(find(task)).example
+
+    def note(self: Any, batch: Any, *given: Any) -> Any:
+        example = make_example(self, batch, *given)
         streams = {name: torch.from_numpy(ids[0, : lengths[0]]) for name, (ids, lengths) in batch.streams.items()}
         rows.append(streams)
         if task == "mlm":
-            masked.append(found.tensors[1][0, : len(streams["x"])])
-        return found
+            masked.append(example.tensors[1][0, : len(streams["x"])])
+        return example
 
     monkeypatch.setattr(Loop, "__init__", remember)
-    monkeypatch.setattr(loop, "example", note)
+    monkeypatch.setattr(type(find(task)), "example", note)
     data = files(tmp_path / "data")
     chosen = config(task, data, {"tied": False, "init_residual": False}, **LITERAL)
     from dataclasses import replace
@@ -62,9 +66,9 @@ def test_fifty_steps_of_literal_training(task: str, tmp_path: Path, monkeypatch:
         monkeypatch.setattr(formal_training, "choose", lambda *_: next(drawn))
         expected = ETraining(xs, theta, 1, eta, hyper.p_mask, ETransformer=formal_counterpart(hyper))
         assert sum(int((row == hyper.mask_token).sum()) for row in masked) > 50
-    tensors, facts = checkpoints.load(tmp_path / "run" / "best.safetensors")
-    assert facts["step"] == 50
-    model = tasks.MODELS[task](hyper, dtype=torch.float64)  # type: ignore[index]
+    tensors, metadata = checkpoints.load(tmp_path / "run" / "best.safetensors")
+    assert metadata.step == 50
+    model = build(hyper, dtype=torch.float64)
     model.load_state_dict(tensors)
     assert_same_theta(model.theta(), expected, atol=LITERAL["steps"] * PROMISED)
     moved = max(float((one - other).abs().max()) for one, other in zip(theta.named().values(), expected.named().values(), strict=True))

@@ -16,6 +16,7 @@ from tests.tolerance import tolerance
 from transalg.hyper import DHyper, EDHyper
 from transalg.model import DTransformer, EDTransformer
 from transalg.model.sharding import shard
+from transalg.tasks import find
 from transalg.tasks.losses import D_loss, Objective
 from transalg.training.processes import World
 from transalg.verify.cases import small
@@ -38,7 +39,8 @@ def process(rank: int, folder: str, sharded: bool) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(os.path.join(folder, "store"), 2), rank=rank, world_size=2)
     model = make()
-    objective = shard(Objective(model), init_device_mesh("cpu", (2,))) if sharded else DistributedDataParallel(Objective(model))
+    objective = Objective(find("lm"), model)
+    objective = shard(objective, init_device_mesh("cpu", (2,))) if sharded else DistributedDataParallel(objective)
     objective(IDS[rank]).backward()
     world = World(rank, 2, torch.device("cpu"))
     assert [world.agreed(rank == who) for who in range(2)] == [True, False], "the first decides"

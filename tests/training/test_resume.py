@@ -17,16 +17,19 @@ import torch
 
 from tests.tolerance import tolerance
 from tests.training.runs import TASKS, config, files
+from transalg.hyper import DHyper
 from transalg.runs import checkpoints
+from transalg.runs.metadata import Metadata
 from transalg.training.loop import Outcome
 from transalg.training.report import Report
 from transalg.training.start import train
+from transalg.verify.cases import small
 
 MODEL = {"dropout": 0.1, "attention_dropout": 0.1}
 
 
 class At(Report):
-    """Does something behind a step."""
+    """Does something after a step."""
 
     def __init__(self, step: int, act: Any) -> None:
         self.at, self.act = step, act
@@ -57,11 +60,11 @@ def run(task: str, folder: Path, out: str, **train_options: Any) -> Outcome:
 
 def assert_same(folder: Path, one: str, other: str) -> None:
     for name in ("last.safetensors", "best.safetensors"):
-        (ours, facts), (theirs, their_facts) = (checkpoints.load(folder / out / name) for out in (one, other))
+        (ours, metadata), (theirs, their_metadata) = (checkpoints.load(folder / out / name) for out in (one, other))
         assert ours.keys() == theirs.keys() and all(ours[key].equal(theirs[key]) for key in ours), name
-        for each in (facts, their_facts):
-            each.get("state", {}).pop("seconds", None)
-        assert facts == their_facts
+        for each in (metadata, their_metadata):
+            (each.state or {}).pop("seconds", None)
+        assert metadata == their_metadata
     lines = [[json.loads(line) for line in (folder / out / "metrics.jsonl").read_text().splitlines()] for out in (one, other)]
     for line in lines[0] + lines[1]:
         assert line.pop("seconds") >= 0
@@ -76,7 +79,7 @@ def test_resuming_is_bit_for_bit(task: str, tmp_path: Path) -> None:
     assert stopped.reason == "interrupted" and stopped.state.step == 6  # the step that was under way is done and saved
     with pytest.raises(Crash):
         run(task, tmp_path, "crashed", report=At(7, crash))
-    assert checkpoints.facts(tmp_path / "crashed" / "last.safetensors")["state"]["step"] == 6
+    assert checkpoints.load_metadata(tmp_path / "crashed" / "last.safetensors").state["step"] == 6
     for out in ("stopped", "crashed"):
         done = train(None, tmp_path / out, resume=True)
         assert done.reason == "done" and done.state.step == 11
@@ -122,9 +125,9 @@ def test_options_of_a_resumed_run(tmp_path: Path) -> None:
     files(tmp_path)
     run("lm", tmp_path, "run", report=At(3, interrupt))
     for changes, said in (
-        ({"train": {"eta": 0.5}}, "--train.eta: .* was begun with 0.015; a run that is resumed keeps its options"),
-        ({"model": {"L": 9}}, "--model.L: .* was begun with 1"),
-        ({"data": "other.txt"}, "--data: .* was begun with .*lines.txt"),
+        ({"train": {"eta": 0.5}}, "--train.eta: .* was started with 0.015; a resumed run keeps its options"),
+        ({"model": {"L": 9}}, "--model.L: .* was started with 1"),
+        ({"data": "other.txt"}, "--data: .* was started with .*lines.txt"),
     ):
         with pytest.raises(ValueError, match=said):
             train(None, tmp_path / "run", resume=True, changes=changes)
@@ -135,7 +138,7 @@ def test_options_of_a_resumed_run(tmp_path: Path) -> None:
     assert (epochs.state.step, more.state.step) == (4, 6)
     again = train(None, tmp_path / "run", resume=True)
     assert again.state.step == 13 and again.figures["val_loss"] > 0
-    with pytest.raises(ValueError, match="exists already; --resume goes on with it, --overwrite begins anew"):
+    with pytest.raises(ValueError, match="exists already; --resume continues it, --overwrite starts over"):
         run("lm", tmp_path, "run")
     with pytest.raises(ValueError, match="there is no run to resume"):
         train(None, tmp_path / "none", resume=True)
@@ -185,14 +188,14 @@ def test_data_that_changed_is_noticed(tmp_path: Path) -> None:
     run("lm", tmp_path, "run", report=At(3, interrupt))
     with (tmp_path / "lines.txt").open("a") as file:
         file.write("a cat\n")
-    with pytest.raises(ValueError, match=r"lines\.txt: is not what it was when .*run was begun"):
+    with pytest.raises(ValueError, match=r"lines\.txt: is not what it was when .*run was started"):
         train(None, tmp_path / "run", resume=True)
 
 
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
     files(tmp_path)
     chosen = config("lm", tmp_path, steps=30, eta=1e30, optimizer="sgd", clip=0, warmup=0, save_every=1, eval_every=1)
-    with pytest.raises(ValueError, match=r"begin anew with a smaller --train\.eta"):
+    with pytest.raises(ValueError, match=r"start over with a smaller --train\.eta"):
         train(chosen, tmp_path / "run")
     for name in ("best.safetensors", "last.safetensors"):
         if (tmp_path / "run" / name).exists():
@@ -279,18 +282,18 @@ while kills < 60:
     while select.select([told], [], [], 0)[0]: os.read(told, 65536)
     assert status in (0, signal.SIGKILL), status
     kills += 1
-    tensors, facts = checkpoints.load(folder / "run" / "last.safetensors")
+    tensors, metadata = checkpoints.load(folder / "run" / "last.safetensors")
     if (folder / "run" / "best.safetensors").exists():
         checkpoints.load(folder / "run" / "best.safetensors")
-    assert facts["state"]["step"] >= step
-    step = facts["state"]["step"]
+    assert metadata.state["step"] >= step
+    step = metadata.state["step"]
     print(step, file=sys.stderr)
 for out in ("run", "whole"):
     os.waitpid(attempt(out, steps=step + 3), 0)
 for which in ("last", "best"):
-    ours, facts = checkpoints.load(folder / "run" / f"{which}.safetensors")
+    ours, metadata = checkpoints.load(folder / "run" / f"{which}.safetensors")
     theirs, _ = checkpoints.load(folder / "whole" / f"{which}.safetensors")
-    assert which == "best" or facts["state"]["step"] == step + 3
+    assert which == "best" or metadata.state["step"] == step + 3
     assert all(ours[name].equal(theirs[name]) for name in theirs)
 print(json.dumps({"kills": kills, "step": step}))
 """
@@ -306,15 +309,16 @@ def test_killed_at_any_moment_it_resumes_from_a_whole_checkpoint(tmp_path: Path)
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "last.safetensors"
-    checkpoints.save(path, {"a": torch.ones(10)}, {"step": 1})
+    metadata = Metadata(task="lm", hyper=small(DHyper), step=1)
+    checkpoints.save(path, {"a": torch.ones(10)}, metadata)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limit[1]))
     try:
-        with pytest.raises(ValueError, match=r"last\.safetensors: cannot be written: .*; what was there before is still there"):
-            checkpoints.save(path, {"a": torch.ones(10_000)}, {"step": 2})
+        with pytest.raises(ValueError, match=r"last\.safetensors: cannot be written: .*; the previous checkpoint is unchanged"):
+            checkpoints.save(path, {"a": torch.ones(10_000)}, replace(metadata, step=2))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert checkpoints.load(path)[1] == {"step": 1} and [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert checkpoints.load(path)[1] == metadata and [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +330,7 @@ def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path, monkeypatch: py
     def fill() -> None:
         monkeypatch.setattr(checkpoints, "save_file", full)
 
-    with pytest.raises(ValueError, match="cannot be written: No space left on device; what was there before is still there"):
+    with pytest.raises(ValueError, match="cannot be written: No space left on device; the previous checkpoint is unchanged"):
         run("lm", tmp_path, "run", report=At(7, fill))
     monkeypatch.undo()
     assert train(None, tmp_path / "run", resume=True).state.step == 11
@@ -339,10 +343,10 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (whole[:-5], whole[:50], b"", b"no safetensors"):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"last\.safetensors: not a whole checkpoint of transalg"):
+        with pytest.raises(ValueError, match=r"last\.safetensors: not a complete checkpoint of transalg"):
             train(None, tmp_path / "run", resume=True)
         assert path.read_bytes() == damaged
-    checkpoints.save(path, {"model.W_e": torch.ones(2, 3)}, {"state": {}})
+    checkpoints.save(path, {"model.W_e": torch.ones(2, 3)}, Metadata(task="lm", hyper=small(DHyper), state={}))
     with pytest.raises(ValueError, match="cannot be resumed from: the checkpoint has other parameters"):
         train(None, tmp_path / "run", resume=True)
     path.write_bytes(whole)

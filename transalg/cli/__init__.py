@@ -1,4 +1,4 @@
-"""The command `transalg`: one file a verb. Each parses, calls and prints; nothing heavy is imported to print help."""
+"""The command `transalg`: one file for each verb, which parses, calls and prints. Help is printed without heavy imports."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ def main() -> None:
         Console(stderr=True, highlight=False).print("\nInterrupted")
         sys.exit(130)
     except (ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader, a pager say, has had enough
+        if isinstance(error, BrokenPipeError):  # the reader, a pager for example, has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         Console(stderr=True, highlight=False, soft_wrap=True).print(Text.assemble(("transalg:", "bold red"), f" {error}"))

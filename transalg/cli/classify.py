@@ -5,29 +5,34 @@ from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import Reading, as_line
+from transalg.cli.using import Flag, TextVerb, TooLong, json_line, working
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(Reading):
-    """The class of a text and how sure the model is. transalg classify RUN --text "Who was Galileo?"."""
+class Classify(TextVerb):
+    """Classify texts: the most probable class and its probability.
 
-    all: bool = False
-    """The probability of every class, not only of the most probable."""
+    transalg classify RUN --text "Who was Galileo?"
+    """
+
+    all: Flag = False
+    """Print the probability of every class."""
+    too_long: TooLong = "cut"
 
     def run(self) -> None:
         run = self.load("classify")
-        given = self.given(run)
-        found = [one for part in self.parts("Classifying", given, 256) for one in run.classify(given[part])]
+        texts = self.texts(run)
+        with working("Classifying", len(texts)) as progress:
+            results = run.classify(texts, too_long=self.too_long, progress=progress)
         with self.output() as out:
-            for text, one in zip(given, found, strict=True):
+            for text, result in zip(texts, results, strict=True):
                 if self.json:
-                    out.write(as_line({"text": text, "label": one.label, "probability": one.probability, "P": one.P}))
+                    out.write(json_line({"text": text, "label": result.label, "probability": result.probability, "P": result.P}))
                 elif self.all:
-                    ordered = sorted(one.P.items(), key=lambda each: -each[1])
+                    ordered = sorted(result.P.items(), key=lambda item: -item[1])
                     out.write("  ".join(f"{label} {p:.1%}" for label, p in ordered) + "\n")
                 else:
-                    out.write(f"{one.label}\t{one.probability:.1%}\n")
+                    out.write(f"{result.label}\t{result.probability:.1%}\n")
 
 
 ClassifyVerb = Annotated[Classify, tyro.conf.subcommand("classify")]

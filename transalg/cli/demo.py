@@ -1,4 +1,4 @@
-"""transalg demo: three transformers from nothing, on data that every Python has."""
+"""transalg demo: train three transformers from scratch, on data that comes with Python."""
 
 import sys
 import time
@@ -37,13 +37,13 @@ DATES = ("Tuesday, 3 March 2026", "the 31st of December, 1999", "7.11.1917", "JU
 
 @dataclass(frozen=True)
 class Demo:
-    """Train three transformers in under four minutes on two cores, use them, and hold them against the paper."""
+    """Train three transformers in under four minutes on two cores, use them, and check them against the paper."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo")
-    """Where the three runs and the picture of their curves go."""
+    """The folder for the three runs and a picture of their curves."""
 
     def run(self) -> None:
-        from transalg.cli.plot import lines, picture
+        from transalg.cli.plot import draw, read_metrics
         from transalg.cli.watch import Watch
         from transalg.inference.run import Run
         from transalg.runs.config import Config, read
@@ -52,21 +52,21 @@ class Demo:
 
         console = Console(highlight=False)
         start = time.monotonic()
-        found: dict[str, Run] = {}
+        runs: dict[str, Run] = {}
         for name in RUNS:
             path = self.out / name / "config.toml"
             if path.exists() and read(path).get("data") != name:
-                raise ValueError(f"{self.out / name}: is a run of yours; give --out another folder")
-        for i, (name, given) in enumerate(RUNS.items(), 1):
+                raise ValueError(f"{self.out / name}: holds another run; give --out another folder")
+        for i, (name, options) in enumerate(RUNS.items(), 1):
             console.print(f"\n[bold]{i}. {TITLES[name]}[/]")
             with Watch(console) as watch:
-                outcome = train(Config.from_dict(given), self.out / name, overwrite=True, report=watch)
+                outcome = train(Config.from_dict(options), self.out / name, overwrite=True, report=watch)
             if outcome.reason == "interrupted":
                 sys.exit(130)
-            found[name] = Run.load(self.out / name)
-            {"pydocs": _write, "dates": _read, "stdlib": _name}[name](found[name], console)
+            runs[name] = Run.load(self.out / name)
+            {"pydocs": _write, "dates": _read, "stdlib": _name}[name](runs[name], console)
         console.print("\n[bold]4. Are these the paper's algorithms?[/] Each trained model against its formal algorithm, in float64:")
-        for name, trained in found.items():
+        for name, trained in runs.items():
             verdict = verify(trained)
             mark = Text("equal", "green") if verdict.holds else Text("NOT equal", "bold red")
             console.print(
@@ -74,17 +74,17 @@ class Demo:
                     f"   {name:<7} {verdict.case.architecture:<14} P to {verdict.of_P:.0e}, gradients to {verdict.of_gradients:.0e}  ", mark
                 )
             )
-        picture({self.out / name: lines(self.out / name) for name in RUNS}, "seconds", self.out / "curves.png")
+        draw({self.out / name: read_metrics(self.out / name) for name in RUNS}, "seconds", self.out / "curves.png")
         minutes, seconds = divmod(round(time.monotonic() - start), 60)
         console.print(f"\n{minutes} min {seconds} s. The curves are in {self.out / 'curves.png'}. Now yours:")
-        for command, what in NEXT:
-            console.print(f"   [bold]{command.format(out=self.out)}[/]\n      {what}")
+        for command, explanation in NEXT:
+            console.print(f"   [bold]{command.format(out=self.out)}[/]\n      {explanation}")
 
 
 NEXT = (
     ("transalg train lm --data FILE-OR-FOLDER --out runs/mine", "a language model of your own text"),
     ("transalg train classify --data table.csv --out runs/labels", "a classifier from the columns text and label"),
-    ('transalg generate {out}/pydocs --prompt "A class "', "the GPT goes on, as it comes; --tau, --top-k, --samples"),
+    ('transalg generate {out}/pydocs --prompt "A class "', "continues a prompt; --tau, --top-k, --samples"),
     ('transalg predict {out}/dates --input "May 5, 1955" --beams 3', "or a file of them, line by line"),
     ("transalg evaluate {out}/stdlib", "figures for every class"),
     (
@@ -95,7 +95,7 @@ NEXT = (
 
 
 def _write(trained: "Run", console: Console) -> None:
-    console.print("   It goes on with what you give it (τ = 0.7):")
+    console.print("   It continues a prompt (τ = 0.7):")
     for prompt, text in zip(PROMPTS, trained.generate(PROMPTS, ell_gen=48, tau=0.7, seed=1), strict=True):
         console.print(Text.assemble("   › ", (prompt, "cyan"), " ".join(text.split())))
 
@@ -106,7 +106,7 @@ def _read(trained: "Run", console: Console) -> None:
     for text, guess in zip(DATES, trained.predict(DATES), strict=True):
         console.print(Text.assemble("   › ", (text, "cyan"), f" → {guess}"))
     figures = evaluate(trained).figures
-    console.print(f"   [bold]{figures['exact match']:.1%}[/] of {figures['pairs']:,} dates that were held back are exactly right")
+    console.print(f"   [bold]{figures['exact match']:.1%}[/] of {figures['pairs']:,} dates of the validation set are exactly right")
 
 
 def _name(trained: "Run", console: Console) -> None:
@@ -115,21 +115,21 @@ def _name(trained: "Run", console: Console) -> None:
     from transalg.evaluation.measure import evaluate, held_out
     from transalg.training.prepare import CACHE, rows
 
-    measured = evaluate(trained, predictions=True)
+    evaluation = evaluate(trained, predictions=True)
     config = trained.config
     source = config.source(config.data)
     data = store(source, trained.tokenizer, trained.folder.absolute().parent / CACHE, labels=trained.labels)
     train = rows(config, data, source, trained.model.hyper, config.share())[0].rows()
-    held = held_out(trained)
+    valid = held_out(trained)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     for share, what in (
-        (measured.figures["accuracy"], f"of {measured.figures['texts']:,} snippets named right by the transformer"),
-        (naive_bayes(train, held, trained.tokenizer.N_V), "by naive Bayes"),
-        (most_frequent(train, held), "by always saying the most frequent package"),
+        (evaluation.figures["accuracy"], f"of {evaluation.figures['texts']:,} snippets classified correctly by the transformer"),
+        (naive_bayes(train, valid, trained.tokenizer.N_V), "by naive Bayes"),
+        (most_frequent(train, valid), "by always predicting the most frequent package"),
     ):
         table.add_row(f"   {share:6.1%}", what)
-    for one in measured.predictions[:2]:
-        text = " ".join(one["text"].split())
+    for one in evaluation.predictions[:2]:
+        text = " ".join(str(one["text"]).split())
         console.print(Text.assemble("   › ", (text[:56] + "…", "cyan"), f" {one['prediction']} ({one['probability']:.0%})"))
     console.print(table)
 

@@ -1,8 +1,6 @@
-"""transalg evaluate: how good a trained model is."""
+"""transalg evaluate: the metrics of a trained model."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
@@ -10,29 +8,37 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from transalg.atomic import atomic_write
+from transalg.cli.using import Device, Flag, MaybeFile, Quantize, Runs, check_output, json_line
+from transalg.tasks import find
+
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure a run, or the mean of several runs' P̂, on data: loss, perplexity, accuracy, exact match, BLEU. transalg evaluate RUN --data FILE."""
+    """Evaluate a run or an ensemble on data: loss, perplexity, accuracy, exact match, BLEU.
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
-    """Folders that `transalg train` made. Several of one vocabulary are an ensemble."""
+    transalg evaluate RUN --data FILE
+    """
+
+    runs: Runs
+    """Folders that `transalg train` made. Several of one vocabulary are an ensemble: their P̂ is averaged."""
     data: Annotated[str | None, tyro.conf.arg(metavar="DATA", help_behavior_hint="")] = None
-    """A file, a folder, or the name of built-in data; what the run held back for validation unless given."""
-    predictions: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """A file, a folder, or the name of built-in data; by default the validation set of the run."""
+    predictions: MaybeFile = None
     """Write every prediction of a classifier or a seq2seq model to this file, as JSON lines."""
     too_long: Annotated[Literal["error", "skip", "cut"] | None, tyro.conf.arg(metavar="{error,skip,cut}", help_behavior_hint="")] = None
-    """What to do with pairs and labelled texts longer than the model takes; as in training unless given."""
-    device: str = "cpu"
-    """Where to compute: cpu, cuda."""
-    quantize: Annotated[Literal["int8"] | None, tyro.conf.arg(metavar="{int8}", help_behavior_hint="")] = None
-    """Measure the model with its weights in 8 bits."""
-    json: bool = False
+    """What to do with pairs and labelled texts longer than the model takes; by default they are cut, with a note, but the run's own
+    validation set is treated as in training."""
+    device: Device = "cpu"
+    quantize: Quantize = None
+    """Evaluate the model with its weights in 8 bits."""
+    json: Flag = False
     """Print one JSON object."""
 
     def run(self) -> None:
         if not self.runs:
             raise ValueError("evaluate: expected the folder of a run; transalg evaluate RUN")
+        check_output(self.predictions)
 
         import transalg
         from transalg.cli.watch import Watch
@@ -40,30 +46,30 @@ class Evaluate:
 
         console = Console(highlight=False)
         run = transalg.load(*self.runs, device=self.device, quantize=self.quantize)
-        if self.predictions and run.task not in ("classify", "seq2seq"):
+        if self.predictions and find(run.task).records == "documents":
             raise ValueError(f"--predictions: a model for {run.task} predicts every token; there is no list of them")
         with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
-            measured = evaluate(run, self.data, too_long=self.too_long, predictions=self.predictions is not None, report=watch)
+            evaluation = evaluate(run, self.data, too_long=self.too_long, predictions=self.predictions is not None, report=watch)
         if self.predictions:
-            lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in measured.predictions)
-            self.predictions.write_text("".join(lines), encoding="utf-8")
+            with atomic_write(self.predictions) as file:
+                file.writelines(map(json_line, evaluation.predictions))
         if self.json:
-            print(json.dumps(measured.figures | ({"classes": measured.classes} if measured.classes else {}), ensure_ascii=False))
+            print(json_line(evaluation.figures | ({"classes": evaluation.classes} if evaluation.classes else {})), end="")
             return
         names = escape(", ".join(str(run) for run in self.runs))
-        of = escape(self.data or "its own validation data")
-        console.print(f"[bold]{names}[/], {'the mean of their P̂, ' if len(self.runs) > 1 else ''}on {of}")
+        data = escape(self.data or "its own validation set")
+        console.print(f"[bold]{names}[/], {'an ensemble, ' if len(self.runs) > 1 else ''}on {data}")
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
         table.add_column(justify="right")
         table.add_column()
-        for name, value in measured.figures.items():
+        for name, value in evaluation.figures.items():
             table.add_row(_shown(name, value), name + UNITS.get(name, ""))
         console.print(table)
-        if measured.classes:
+        if evaluation.classes:
             classes = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-            for title in ("class", *next(iter(measured.classes.values()))):
+            for title in ("class", *next(iter(evaluation.classes.values()))):
                 classes.add_column(title, justify="left" if title == "class" else "right")
-            for label, figures in measured.classes.items():
+            for label, figures in evaluation.classes.items():
                 classes.add_row(label, *(_shown(name, value) for name, value in figures.items()))
             console.print()
             console.print(classes)

@@ -1,30 +1,35 @@
-"""transalg fill: a masked model says what belongs where a mask is."""
+"""transalg fill: tokens for the masks in a text."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import Reading, Texts, as_line
+from transalg.cli.using import Texts, TextVerb, TooLong, json_line, working
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fill(Reading):
-    """Fill masks: the most probable tokens for each, with their probabilities. transalg fill RUN --text "The <mask> sat."."""
+class Fill(TextVerb):
+    """Fill masks: the most probable tokens for each mask, with their probabilities.
+
+    transalg fill RUN --text "The <mask> sat."
+    """
 
     text: Texts = ()
-    """Texts with one or more <mask> in them."""
+    """Texts with one or more <mask>."""
     k: int = 5
-    """How many candidates for each mask."""
+    """Candidates for each mask."""
+    too_long: TooLong = "cut"
 
     def run(self) -> None:
         run = self.load("fill")
-        given = self.given(run)
-        found = run.fills(given, self.k)
+        texts = self.texts(run)
+        with working("Filling", len(texts)) as progress:
+            results = run.fills(texts, self.k, too_long=self.too_long, progress=progress)
         with self.output() as out:
-            for text, masks in zip(given, found, strict=True):
+            for text, masks in zip(texts, results, strict=True):
                 if self.json:
-                    out.write(as_line({"text": text, "masks": [[{"token": token, "p": p} for token, p in mask] for mask in masks]}))
+                    out.write(json_line({"text": text, "masks": [[{"token": token, "p": p} for token, p in mask] for mask in masks]}))
                     continue
                 out.write(f"{text}\n")
                 for number, mask in enumerate(masks, 1):

@@ -1,74 +1,84 @@
-"""transalg generate: a language model goes on with text."""
+"""transalg generate: a language model continues text."""
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from transalg.cli.using import MaybeFile, MaybeFloat, MaybeInt, Texts, Using, as_line, progress, texts, unknown
+from transalg.cli.using import Flag, MaybeFile, MaybeFloat, MaybeInt, ModelVerb, Texts, json_line, note_unknown, read_texts, working
 
 if TYPE_CHECKING:
+    from transalg.inference.options import SamplingOptions
     from transalg.inference.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generate(Using):
-    """Go on with text, by Algorithm 14. transalg generate RUN --prompt "The "."""
+class Generate(ModelVerb):
+    """Continue text with a language model (Algorithm 14).
+
+    transalg generate RUN --prompt "The "
+    """
 
     prompt: Texts = ()
-    """What to go on with, once or several times; "" starts from nothing."""
+    """The prompts to continue; "" starts from nothing."""
     file: MaybeFile = None
-    """Prompts, one a line; - for standard input."""
+    """Read the prompts from a file, one a line; - for standard input."""
     samples: int = 1
-    """How many continuations of each prompt."""
+    """Continuations of each prompt."""
     ell_gen: int = 200
-    """How many tokens at most; it ends before that where the model says so, with eos."""
+    """Maximum number of tokens to generate; eos may end a text earlier."""
     tau: float = 1.0
-    """Temperature, 0 (the most probable token each time) to inf (any token)."""
+    """Temperature: 0 always takes the most probable token (greedy), inf any token."""
     top_k: MaybeInt = None
-    """Only the k most probable tokens."""
+    """Sample from the k most probable tokens."""
     top_p: MaybeFloat = None
-    """Only the most probable tokens that have this probability together."""
+    """Nucleus sampling: sample from the smallest set of most probable tokens with this total probability."""
     repetition_penalty: float = 1.0
-    """Above 1: what was there already becomes less probable."""
+    """Above 1, tokens that occurred already become less probable."""
     stop: Texts = ()
-    """End before any of these texts."""
+    """Stop strings: a text ends before any of them."""
     seed: MaybeInt = None
-    """The same seed gives the same text; another one each time unless given."""
-    truncate: bool = False
-    """Of a prompt longer than the model takes, use the end."""
-    only_new: bool = False
-    """Print what was written without the prompt."""
+    """The same seed gives the same text; by default it is random."""
+    truncate: Flag = False
+    """Use the end of a prompt that is longer than the model takes."""
+    only_new: Flag = False
+    """Print the continuation without the prompt."""
 
     def run(self) -> None:
         run = self.load("generate")
-        prompts = texts(self.prompt, self.file, "--prompt") if self.prompt or self.file or not sys.stdin.isatty() else [""]
-        unknown(run, prompts)
-        options: dict[str, Any] = {
-            name: getattr(self, name) for name in ("ell_gen", "tau", "top_k", "top_p", "repetition_penalty", "stop", "seed", "truncate")
+        prompts = read_texts(self.prompt, self.file, "--prompt") if self.prompt or self.file or not sys.stdin.isatty() else [""]
+        note_unknown(run, prompts)
+        options: SamplingOptions = {
+            "ell_gen": self.ell_gen,
+            "tau": self.tau,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "repetition_penalty": self.repetition_penalty,
+            "stop": self.stop,
+            "seed": self.seed,
+            "truncate": self.truncate,
         }
         if len(prompts) == self.samples == 1 and not self.json and self.out is None:
             self._stream(run, prompts[0], options)
             return
-        with progress("Writing", len(prompts)) as done:
-            found = run.written(prompts, samples=self.samples, progress=done, **options)
+        with working("Generating", len(prompts)) as progress:
+            results = run.completions(prompts, samples=self.samples, progress=progress, **options)
         with self.output() as out:
-            for i, (prompt, each) in enumerate(zip(prompts, found, strict=True)):
-                for j, one in enumerate(each):
+            for i, (prompt, completions) in enumerate(zip(prompts, results, strict=True)):
+                for j, one in enumerate(completions):
                     if self.json:
-                        out.write(
-                            as_line({"prompt": prompt, "text": one.text, "tokens": len(one.ids), "log_p": one.log_p, "ended": one.ended})
-                        )
+                        figures = {"tokens": len(one.ids), "log_p": one.log_p, "ended": one.ended}
+                        out.write(json_line({"prompt": prompt, "text": one.text} | figures))
                     else:
                         out.write(("\n" if i or j else "") + ("" if self.only_new else prompt) + one.text + "\n")
 
-    def _stream(self, run: "Run", prompt: str, options: dict[str, Any]) -> None:
+    def _stream(self, run: "Run", prompt: str, options: "SamplingOptions") -> None:
         from rich.console import Console
         from rich.text import Text
 
         pieces = run.stream(prompt, **options)
-        first = next(pieces, "")  # what is wrong is said before anything is printed
+        first = next(pieces, "")  # raises what is wrong before anything is printed
         if not self.only_new:
             Console(highlight=False, soft_wrap=True).print(Text(prompt, "cyan"), end="")
         sys.stdout.write(first)

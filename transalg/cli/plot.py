@@ -3,58 +3,68 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
 
+from transalg.atomic import atomic_write
+from transalg.cli.using import MaybeFile, Runs, check_output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True)
 class Plot:
-    """Draw loss and learning rate of runs, several in one picture. transalg plot RUN RUN --out curves.png."""
+    """Plot the loss and the learning rate of one run or several in one picture.
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
+    transalg plot RUN RUN --out curves.png
+    """
+
+    runs: Runs
     """Folders that `transalg train` made."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """The picture: PNG, or SVG or PDF by its name; RUN/curves.png unless given."""
+    out: MaybeFile = None
+    """The picture; its name says whether it is PNG, SVG or PDF. By default RUN/curves.png."""
     x: Annotated[str, tyro.conf.arg(metavar="{step,tokens,seconds}", help_behavior_hint="(default: step)")] = "step"
-    """What goes to the right."""
+    """The horizontal axis."""
 
     def run(self) -> None:
         if not self.runs:
             raise ValueError("plot: expected the folder of a run; transalg plot RUN")
         if self.x not in ("step", "tokens", "seconds"):
             raise ValueError(f"--x: expected step, tokens or seconds, got {self.x!r}")
-        found = {run: lines(run) for run in self.runs}
+        check_output(self.out)
+        metrics = {run: read_metrics(run) for run in self.runs}
         out = self.out or self.runs[0] / "curves.png"
-        picture(found, self.x, out)
+        draw(metrics, self.x, out)
         Console(highlight=False, soft_wrap=True).print(f"Wrote {out}")
 
 
-def lines(run: Path) -> list[dict[str, Any]]:
+def read_metrics(run: Path) -> list[dict[str, float]]:
     """The metrics of a run."""
     path = run / "metrics.jsonl"
     try:
         text = path.read_text(encoding="utf-8")
-        found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]  # a kill may leave half a line
+        metrics = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]  # a kill may leave half a line
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ValueError(f"{path}: not JSON lines: {error}") from error
-    if not found:
+    if not metrics:
         raise ValueError(f"{path}: has no steps yet")
-    return found
+    return metrics
 
 
-def picture(found: dict[Path, list[dict[str, Any]]], x: str, out: Path) -> None:
-    """Loss above, learning rate below; the training loss pale, the validation loss strong."""
+def draw(runs: dict[Path, list[dict[str, float]]], x: str, out: Path) -> None:
+    """Write the picture: the loss above, the learning rate below; the training loss pale, the validation loss strong."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 6), height_ratios=[3, 1], layout="constrained")
-    for i, (run, metrics) in enumerate(found.items()):
+    for i, (run, metrics) in enumerate(runs.items()):
         colour = f"C{i}"
         for axes, name, style in (
             (above, "loss", {"alpha": 0.35}),
@@ -75,11 +85,17 @@ def picture(found: dict[Path, list[dict[str, Any]]], x: str, out: Path) -> None:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
     try:
-        figure.savefig(out, dpi=150)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{out}: cannot be written: {error}") from error
+        with atomic_write(out, "wb") as file:
+            _save(figure, file, out)
     finally:
         pyplot.close(figure)
+
+
+def _save(figure: "Figure", file: IO[bytes], out: Path) -> None:
+    kind = out.suffix[1:].lower() or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise ValueError(f"{out}: expected a name that ends in .png, .svg or .pdf")
+    figure.savefig(file, format=kind, dpi=150)
 
 
 PlotVerb = Annotated[Plot, tyro.conf.subcommand("plot")]

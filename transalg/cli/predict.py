@@ -5,54 +5,82 @@ from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import MaybeFile, MaybeFloat, MaybeInt, Texts, Using, as_line, progress, texts, unknown
+from transalg.cli.using import (
+    MaybeFile,
+    MaybeFloat,
+    MaybeInt,
+    ModelVerb,
+    Name,
+    Texts,
+    TooLong,
+    json_line,
+    note_unknown,
+    read_texts,
+    working,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(Using):
-    """Turn one text into another, by Algorithm 15: greedily, by beams, or by sampling. transalg predict RUN --input "3 March 2026"."""
+class Predict(ModelVerb):
+    """Turn a text into another (Algorithm 15): by greedy decoding, beam search or sampling.
+
+    transalg predict RUN --input "3 March 2026"
+    """
 
     input: Texts = ()
-    """The texts z."""
+    """The source texts z."""
     file: MaybeFile = None
-    """Texts, one a line; or a table or JSON lines; - for standard input."""
-    column: str = "source"
+    """Read the texts from a file: one a line, or a table or JSON lines; - for standard input."""
+    column: Name = "source"
     """The column of the texts in a table or JSON lines."""
     beams: int = 1
-    """How many candidates to pursue at once; 1 is greedy."""
+    """Beams of the search; 1 is greedy decoding."""
     alpha: float = 1.0
-    """Candidates are ranked by log P̂ / ℓ^α: 0 prefers short ones."""
+    """Length normalisation: hypotheses are ranked by log P̂ / ℓ^α; 0 prefers short ones."""
     n_best: int = 1
-    """How many answers to give for each text, best first."""
+    """Predictions for each text, best first."""
     ell_gen: MaybeInt = None
-    """How many tokens at most; as many as the model takes unless given."""
+    """Maximum number of tokens to generate; ℓ_max by default."""
     tau: float = 0.0
-    """Temperature: above 0, answers are drawn."""
+    """Temperature; above 0, predictions are sampled."""
     top_k: MaybeInt = None
-    """Draw only among the k most probable tokens."""
+    """Sample from the k most probable tokens."""
     top_p: MaybeFloat = None
-    """Draw only among the most probable tokens that have this probability together."""
+    """Nucleus sampling: sample from the smallest set of most probable tokens with this total probability."""
     repetition_penalty: float = 1.0
-    """Above 1: what was there already becomes less probable."""
+    """Above 1, tokens that occurred already become less probable."""
     seed: MaybeInt = None
-    """The same seed draws the same; another one each time unless given."""
+    """The same seed gives the same samples; by default it is random."""
+    too_long: TooLong = "cut"
 
     def run(self) -> None:
         run = self.load("predict")
-        given = texts(self.input, self.file, "--input", self.column)
-        unknown(run, given)
-        names = ("beams", "alpha", "n_best", "ell_gen", "tau", "top_k", "top_p", "repetition_penalty", "seed")
-        with progress("Predicting", len(given)) as done:
-            found = run.predictions(given, progress=done, **{name: getattr(self, name) for name in names})
+        texts = read_texts(self.input, self.file, "--input", self.column)
+        note_unknown(run, texts)
+        with working("Predicting", len(texts)) as progress:
+            results = run.predictions(
+                texts,
+                n_best=self.n_best,
+                beams=self.beams,
+                alpha=self.alpha,
+                ell_gen=self.ell_gen,
+                tau=self.tau,
+                top_k=self.top_k,
+                top_p=self.top_p,
+                repetition_penalty=self.repetition_penalty,
+                seed=self.seed,
+                too_long=self.too_long,
+                progress=progress,
+            )
         with self.output() as out:
-            for text, each in zip(given, found, strict=True):
-                for one in each:
+            for text, predictions in zip(texts, results, strict=True):
+                for one in predictions:
                     if self.json:
-                        out.write(
-                            as_line({"input": text, "prediction": one.text, "log_p": one.log_p, "score": one.score, "ended": one.ended})
-                        )
+                        figures = {"log_p": one.log_p, "score": one.score, "ended": one.ended}
+                        out.write(json_line({"input": text, "prediction": one.text} | figures))
                     else:
-                        out.write((f"{one.log_p if one.score is None else one.score:8.4f}  " if self.n_best > 1 else "") + one.text + "\n")
+                        score = f"{one.log_p if one.score is None else one.score:8.4f}  " if self.n_best > 1 else ""
+                        out.write(score + one.text + "\n")
 
 
 PredictVerb = Annotated[Predict, tyro.conf.subcommand("predict")]

@@ -1,6 +1,7 @@
 """transalg presets: the published systems as departures from the paper, and what they cost."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,12 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from transalg.checks import integer
+from transalg.cli.using import Flag
 from transalg.hyper import PRESETS, Preset, cost, find
 
 
 @dataclass(frozen=True)
 class Presets:
-    """List the published systems, or show one: its departures, its cost.
+    """List the published systems, or show one: its departures from the paper and its cost.
 
     transalg presets gpt2 --context 512 --batch 8
     """
@@ -22,25 +25,19 @@ class Presets:
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = None
     """One of the names that `transalg presets` lists."""
     context: Annotated[int | None, tyro.conf.arg(metavar="TOKENS", help_behavior_hint="")] = None
-    """Tokens in a row, for the costs; ℓ_max unless given."""
+    """For the cost: tokens in a row; by default ℓ_max."""
     batch: int = 1
-    """Rows, for the costs."""
+    """For the cost: rows in a batch."""
     bytes: int = 4
-    """Bytes of a number, for the costs: 4 in float32, 2 in bfloat16."""
+    """For the cost: bytes per number, 4 in float32, 2 in bfloat16."""
     processes: int = 1
-    """Processes to train with, each with its own rows: what each needs and sends, replicated (DDP) and sharded (FSDP2)."""
-    json: bool = False
+    """For the cost: training processes, each with its own rows; the memory and traffic of each, replicated (DDP) and sharded (FSDP2)."""
+    json: Flag = False
     """Print JSON."""
 
     def run(self) -> None:
-        for name, value in (
-            ("--batch", self.batch),
-            ("--bytes", self.bytes),
-            ("--processes", self.processes),
-            ("--context", 1 if self.context is None else self.context),
-        ):
-            if value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}")
+        for name, value in (("--batch", self.batch), ("--bytes", self.bytes), ("--processes", self.processes)):
+            integer(name, value, 1)
         console = Console(highlight=False)
         if self.name is None:
             if self.context is not None:
@@ -51,9 +48,9 @@ class Presets:
                 _list(console)
             return
         preset = find(self.name)
-        context = self.context or preset.hyper.ell_max
-        if context > preset.hyper.ell_max:
-            raise ValueError(f"--context: expected at most ℓ_max = {preset.hyper.ell_max} tokens, got {context}")
+        context = (
+            preset.hyper.ell_max if self.context is None else integer("--context", self.context, 1, preset.hyper.ell_max, limit="ℓ_max")
+        )
         if self.json:
             print(
                 json.dumps(summary(preset) | {"costs": costs(preset, context, self.batch, self.bytes, self.processes)}, ensure_ascii=False)
@@ -78,7 +75,7 @@ def summary(preset: Preset) -> dict[str, Any]:
 def costs(preset: Preset, context: int, batch: int, each: int, processes: int = 1) -> dict[str, Any]:
     hyper = preset.hyper
     forward = cost.flops_per_token(hyper, context, batch)
-    found = {
+    values = {
         "context": context,
         "batch": batch,
         "bytes per number": each,
@@ -87,16 +84,16 @@ def costs(preset: Preset, context: int, batch: int, each: int, processes: int = 
         "bytes to train": cost.train_bytes(hyper, context, batch, each),
     }
     if processes > 1:
-        found["processes"] = processes
-        found["bytes to train sharded, each process"] = cost.sharded_train_bytes(hyper, context, batch, processes, each)
-        found["bytes sent a step, replicated"] = cost.traffic_bytes(hyper, processes, sharded=False, bytes_each=each)
-        found["bytes sent a step, sharded"] = cost.traffic_bytes(hyper, processes, sharded=True, bytes_each=each)
+        values["processes"] = processes
+        values["bytes to train sharded, each process"] = cost.sharded_train_bytes(hyper, context, batch, processes, each)
+        values["bytes sent a step, replicated"] = cost.traffic_bytes(hyper, processes, sharded=False, bytes_each=each)
+        values["bytes sent a step, sharded"] = cost.traffic_bytes(hyper, processes, sharded=True, bytes_each=each)
     if cost.cache_bytes(hyper, context, batch, each):
-        found["bytes to decode"] = {
+        values["bytes to decode"] = {
             "weights": cost.parameters(hyper) * each,
             "keys and values": cost.cache_bytes(hyper, context, batch, each),
         }
-    return found
+    return values
 
 
 def _list(console: Console) -> None:
@@ -111,9 +108,9 @@ def _list(console: Console) -> None:
         table.add_column("")
         for title in ("parameters", "published", "layers", "d_e", "heads"):
             table.add_column(title, justify="right", no_wrap=True)
-        own = [{key: value for key, value in each.items() if key not in {*common, "d_attn", "d_mid"}} for each in all_departures]
-        table.add_column("and" if any(own) else "")
-        for (name, preset), more in zip(presets.items(), own, strict=True):
+        specific = [{key: value for key, value in each.items() if key not in {*common, "d_attn", "d_mid"}} for each in all_departures]
+        table.add_column("and" if any(specific) else "")
+        for (name, preset), more in zip(presets.items(), specific, strict=True):
             hyper = preset.hyper
             layers = str(getattr(hyper, "L", "")) or "+".join(str(hyper.sizes()[stack]) for stack in ("L_enc", "L_dec"))
             heads = f"{hyper.H}×{hyper.d_attn}"
@@ -125,10 +122,10 @@ def _list(console: Console) -> None:
             if preset.count:
                 console.print(f"  {name}: {preset.count}")
         console.print()
-    console.print("transalg presets NAME shows the whole difference, and what it costs to train and to decode.")
+    console.print("transalg presets NAME shows all departures of one, and what it costs to train and to decode.")
 
 
-def _fields(departures: dict[str, Any]) -> str:
+def _fields(departures: Mapping[str, object]) -> str:
     return ", ".join(name if value is True else f"{name}={value}" for name, value in departures.items())
 
 
@@ -151,29 +148,29 @@ def _show(name: str, preset: Preset, context: int, batch: int, each: int, proces
     console.print(table)
     console.print()
     console.print(f"With {batch} row{'s' if batch > 1 else ''} of {context} tokens, {each} bytes a number:", style="bold")
-    found = costs(preset, context, batch, each, processes)
+    values = costs(preset, context, batch, each, processes)
     sums = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     sums.add_column(justify="right")
     sums.add_column()
     pair = " (a token of z and one of x)" if hyper.algorithm == 8 else ""
     sums.add_row(
-        _unit(found["FLOPs per token, forward"], "FLOP"),
-        f"per token{pair}, forward; {_unit(found['FLOPs per token, training'], 'FLOP')} to train on it",
+        _unit(values["FLOPs per token, forward"], "FLOP"),
+        f"per token{pair}, forward; {_unit(values['FLOPs per token, training'], 'FLOP')} to train on it",
     )
     for what in ("train", "decode"):
-        parts = found.get(f"bytes to {what}")
+        parts = values.get(f"bytes to {what}")
         if parts:
             sums.add_row(
                 _unit(sum(parts.values()), "B"), f"to {what}: " + ", ".join(f"{key} {_unit(value, 'B')}" for key, value in parts.items())
             )
     if processes > 1:
-        parts = found["bytes to train sharded, each process"]
+        parts = values["bytes to train sharded, each process"]
         sums.add_row(
             _unit(sum(parts.values()), "B"),
             f"in each of {processes:,} processes, sharded, layers recomputed: "
             + ", ".join(f"{key} {_unit(value, 'B')}" for key, value in parts.items()),
         )
-        sent = _unit(found["bytes sent a step, sharded"], "B"), _unit(found["bytes sent a step, replicated"], "B")
+        sent = _unit(values["bytes sent a step, sharded"], "B"), _unit(values["bytes sent a step, replicated"], "B")
         sums.add_row(sent[0], f"sent by each in a step, sharded; {sent[1]} replicated")
     console.print(sums)
 

@@ -1,47 +1,63 @@
-"""transalg prompt: ask a language model by examples."""
+"""transalg prompt: ask a language model with examples."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import TABLES, MaybeFile, MaybeFloat, MaybeInt, MaybeText, Texts, Using, as_line, texts, unknown
+from transalg.cli.using import (
+    TABLES,
+    Flag,
+    MaybeFile,
+    MaybeFloat,
+    MaybeInt,
+    MaybeText,
+    ModelVerb,
+    Text,
+    Texts,
+    json_line,
+    note_unknown,
+    read_texts,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompt(Using):
-    """Ask a language model by a few examples, with room to think, or by a vote. transalg prompt RUN --examples shots.jsonl --input "7 + 5"."""
+class Prompt(ModelVerb):
+    """Ask a language model with few-shot examples, a chain of thought, or a majority vote (§8).
+
+    transalg prompt RUN --examples shots.jsonl --input "7 + 5"
+    """
 
     input: Texts = ()
     """The questions."""
     file: MaybeFile = None
-    """Questions, one a line; or a table or JSON lines; - for standard input."""
+    """Read the questions from a file: one a line, or a table or JSON lines; - for standard input."""
     examples: MaybeFile = None
-    """Examples to show before: a table or JSON lines with a column for every name in the template."""
-    template: str = "{input}: {output}"
-    """How an example is written, its columns in braces. \\n is a new line. The question ends where its first unknown part begins."""
-    separator: str = "\\n"
-    """Between two examples; an answer ends with it."""
-    cue: str = ""
-    """Behind the question, to begin a chain of thought: "Let's think step by step."."""
+    """The examples: a table or JSON lines with a column for every field of the template."""
+    template: Text = "{input}: {output}"
+    """The form of an example, its fields in braces; \\n is a new line. The question ends before the first field without a value."""
+    separator: Text = "\\n"
+    """The text between two examples; an answer ends before it."""
+    cue: Text = ""
+    """A text after the question that begins a chain of thought, like "Let's think step by step."."""
     answer: MaybeText = None
-    """A regular expression whose first group is the answer in what was written; after a cue, what follows "answer is" unless given."""
+    """A regular expression whose first group is the answer; after a cue, by default, what follows "answer is"."""
     votes: int = 1
-    """How many answers to draw; the most frequent one wins."""
+    """Answers to sample; the most frequent one wins."""
     ell_gen: int = 100
-    """How many tokens at most."""
+    """Maximum number of tokens to generate."""
     tau: MaybeFloat = None
-    """Temperature; 0 unless given, 0.7 with several votes."""
+    """Temperature; by default 0, or 0.7 with several votes."""
     top_k: MaybeInt = None
-    """Only the k most probable tokens."""
+    """Sample from the k most probable tokens."""
     top_p: MaybeFloat = None
-    """Only the most probable tokens that have this probability together."""
+    """Nucleus sampling: sample from the smallest set of most probable tokens with this total probability."""
     seed: MaybeInt = None
-    """The same seed gives the same answers."""
-    show: bool = False
-    """Print the prompt and all that was written, too."""
+    """The same seed gives the same answers; by default it is random."""
+    show: Flag = False
+    """Print the prompt and all completions as well."""
 
     def run(self) -> None:
         run = self.load("generate")
@@ -49,28 +65,37 @@ class Prompt(Using):
         from transalg.inference.prompting import Template, ask
 
         template = Template(_unescaped(self.template), _unescaped(self.separator))
-        shots = [] if self.examples is None else rows(self.examples, template.names)
-        given = texts(self.input, self.file, "--input", template.names[0])
-        unknown(run, [*given, template.text, *(value for shot in shots for value in shot.values())])
-        tau = self.tau if self.tau is not None else 0.7 if self.votes > 1 else 0.0
-        options: dict[str, Any] = {name: getattr(self, name) for name in ("answer", "votes", "ell_gen", "top_k", "top_p", "seed")}
+        examples = [] if self.examples is None else read_examples(self.examples, template.fields)
+        questions = read_texts(self.input, self.file, "--input", template.fields[0])
+        note_unknown(run, [*questions, template.text, *(value for example in examples for value in example.values())])
         with self.output() as out:
-            for question in given:
-                found = ask(run, question, examples=shots, template=template, cue=_unescaped(self.cue), tau=tau, **options)
+            for question in questions:
+                result = ask(
+                    run,
+                    question,
+                    examples=examples,
+                    template=template,
+                    cue=_unescaped(self.cue),
+                    answer=self.answer,
+                    votes=self.votes,
+                    ell_gen=self.ell_gen,
+                    tau=self.tau if self.tau is not None else 0.7 if self.votes > 1 else 0.0,
+                    top_k=self.top_k,
+                    top_p=self.top_p,
+                    seed=self.seed,
+                )
                 if self.json:
-                    figures = {"answer": found.answer, "counts": found.counts}
-                    out.write(
-                        as_line({"input": question} | figures | ({"prompt": found.prompt, "written": found.written} if self.show else {}))
-                    )
+                    shown = {"prompt": result.prompt, "completions": result.completions} if self.show else {}
+                    out.write(json_line({"input": question, "answer": result.answer, "counts": result.counts} | shown))
                     continue
                 if self.show:
-                    out.write("".join(f"{found.prompt}{text}\n\n" for text in found.written))
-                out.write(found.answer + "\n")
+                    out.write("".join(f"{result.prompt}{text}\n\n" for text in result.completions))
+                out.write(result.answer + "\n")
                 if self.votes > 1:
-                    out.writelines(f"  {count:4d} of {self.votes}  {answer or '(none)'}\n" for answer, count in found.counts.items())
+                    out.writelines(f"  {count:4d} of {self.votes}  {answer or '(none)'}\n" for answer, count in result.counts.items())
 
 
-def rows(file: Path, names: list[str]) -> list[dict[str, str]]:
+def read_examples(file: Path, fields: list[str]) -> list[dict[str, str]]:
     """The examples of a table or of JSON lines."""
     from transalg.data.sources import named_rows
 
@@ -78,12 +103,12 @@ def rows(file: Path, names: list[str]) -> list[dict[str, str]]:
         raise ValueError(f"{file}: expected examples as JSON lines, CSV or TSV, got {file.suffix or 'a file without a suffix'}")
     if not file.exists():
         raise ValueError(f"{file}: no such file")
-    found = []
+    examples = []
     for line, row in named_rows(file):
-        if missing := [name for name in names if row.get(name) is None]:
-            raise ValueError(f"{file}:{line}: expected a column {missing[0]!r}, as the template has it")
-        found.append({name: row[name] if isinstance(row[name], str) else json.dumps(row[name]) for name in names})
-    return found
+        if missing := [field for field in fields if row.get(field) is None]:
+            raise ValueError(f"{file}:{line}: expected a column {missing[0]!r}, a field of the template")
+        examples.append({field: value if isinstance(value := row[field], str) else json.dumps(value) for field in fields})
+    return examples
 
 
 def _unescaped(text: str) -> str:

@@ -1,40 +1,44 @@
-"""transalg score: how probable a text is."""
+"""transalg score: the log-probability of a text."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import Reading, Texts, as_line
+from transalg.cli.using import Flag, Texts, TextVerb, json_line, working
+from transalg.tasks import find
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score(Reading):
-    """log P̂ of a text, token by token. transalg score RUN --text "The cat sat."."""
+class Score(TextVerb):
+    """Score texts: log P̂ of every token, their sum, and the perplexity.
+
+    transalg score RUN --text "The cat sat."
+    """
 
     context: Texts = ()
-    """For a seq2seq model: what each text comes from, as many as there are texts."""
-    eos: bool = False
-    """Count eos behind the text as well."""
+    """For a seq2seq model: the source text z of each text."""
+    eos: Flag = False
+    """Include eos after the text."""
 
     def run(self) -> None:
         run = self.load("score")
-        given = self.given(run)
-        if run.task == "seq2seq" and len(self.context) != len(given):
-            raise ValueError(f"--context: expected what each of the {len(given)} texts comes from, got {len(self.context)}")
-        parts = self.parts("Scoring", given, 64)
-        found = [one for part in parts for one in run.scores(given[part], contexts=self.context[part] or None, eos=self.eos)]
+        texts = self.texts(run)
+        if find(run.task).has_context and len(self.context) != len(texts):
+            raise ValueError(f"--context: expected what each of the {len(texts)} texts comes from, got {len(self.context)}")
+        with working("Scoring", len(texts)) as progress:
+            scores = run.scores(texts, contexts=self.context or None, eos=self.eos, progress=progress)
         with self.output() as out:
-            for text, one in zip(given, found, strict=True):
+            for text, score in zip(texts, scores, strict=True):
                 if self.json:
-                    figures = {"log_p": one.total, "perplexity": one.perplexity, "per_token": one.log_p, "tokens": one.tokens}
-                    out.write(as_line({"text": text} | figures))
+                    figures = {"log_p": score.total, "perplexity": score.perplexity, "per_token": score.log_p, "tokens": score.tokens}
+                    out.write(json_line({"text": text} | figures))
                     continue
-                if len(given) == 1:
-                    for token, log_p in zip(one.tokens, one.log_p, strict=True):
+                if len(texts) == 1:
+                    for token, log_p in zip(score.tokens, score.log_p, strict=True):
                         out.write(f"{log_p:9.4f}  {token if token.strip() and token.isprintable() else repr(token)}\n")
-                out.write(f"{one.total:9.4f}  of {len(one.log_p)} tokens, perplexity {one.perplexity:.2f}")
-                out.write(f": {text}\n" if len(given) > 1 else "\n")
+                out.write(f"{score.total:9.4f}  of {len(score.log_p)} tokens, perplexity {score.perplexity:.2f}")
+                out.write(f": {text}\n" if len(texts) > 1 else "\n")
 
 
 ScoreVerb = Annotated[Score, tyro.conf.subcommand("score")]

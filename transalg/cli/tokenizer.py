@@ -1,18 +1,21 @@
-"""transalg tokenizer: make a vocabulary, and go from text to token IDs and back."""
+"""transalg tokenizer: train a vocabulary; convert text to token IDs and back."""
 
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
 
+if TYPE_CHECKING:
+    from transalg.tokenization import Tokenizer
+
 
 @dataclass(frozen=True)
 class TrainTokenizer:
-    """Make a vocabulary from text: characters, words, or byte pairs. transalg tokenizer train --data FILE --out tokenizer.json."""
+    """Train a vocabulary on text: characters, words, or byte pairs. transalg tokenizer train --data FILE --out tokenizer.json."""
 
     data: Annotated[str, tyro.conf.arg(metavar="DATA")]
     """A file, a folder, or the name of built-in data."""
@@ -21,18 +24,21 @@ class TrainTokenizer:
     kind: Literal["char", "word", "bpe"] = "bpe"
     """What tokens are made of."""
     vocab_size: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
-    """Tokens in the vocabulary, mask, bos and eos included; for bpe 8192 unless given, otherwise all there are."""
+    """Tokens in the vocabulary, mask, bos and eos included; by default 8192 for bpe, otherwise all that occur."""
     text_column: str = "text"
-    """Name of the column or key with the text, in tables and JSON lines."""
+    """Name of the column or key with the text, in tables and JSON lines; in tables also its number, from 1."""
 
     def run(self) -> None:
         from transalg.data.sources import Source
         from transalg.tokenization import train
 
         source = Source(self.data, "documents", (self.text_column,))
-        made = train(self.kind, (text for record in source.records() for text in record.texts), self.vocab_size)
-        made.save(self.out)
-        Console(highlight=False, soft_wrap=True).print(f"Wrote {self.out}: {made.N_V:,} tokens")
+        tokenizer = train(self.kind, (text for record in source.records() for text in record.texts), self.vocab_size)
+        tokenizer.save(self.out)
+        console = Console(highlight=False, markup=False, soft_wrap=True)
+        for note in source.notes():
+            console.print(note)
+        console.print(f"Wrote {self.out}: {tokenizer.N_V:,} tokens")
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,9 @@ class Encode:
     tokenizer: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE|RUN")]
     """A tokenizer.json, or the folder of a run."""
     text: Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = None
-    """The text; standard input unless given."""
+    """The text; by default standard input."""
     ends: bool = False
-    """With bos before and eos behind."""
+    """With bos before and eos after."""
     tokens: bool = False
     """Print what each token stands for, as JSON, instead of its ID."""
 
@@ -64,7 +70,7 @@ class Decode:
     tokenizer: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE|RUN")]
     """A tokenizer.json, or the folder of a run."""
     ids: Annotated[str | None, tyro.conf.arg(metavar="IDS", help_behavior_hint="")] = None
-    """Token IDs with spaces between; standard input unless given."""
+    """Token IDs with spaces between; by default standard input."""
 
     def run(self) -> None:
         tokenizer = _load(self.tokenizer)
@@ -78,7 +84,7 @@ class Decode:
             print(tokenizer.decode(ids))
 
 
-def _load(path: Path):  # type: ignore[no-untyped-def]
+def _load(path: Path) -> "Tokenizer":
     from transalg.tokenization import Tokenizer
 
     return Tokenizer.load(path / "tokenizer.json" if path.is_dir() else path)
@@ -93,7 +99,7 @@ Action = (
 
 @dataclass(frozen=True)
 class TokenizerCommand:
-    """Make a vocabulary (train), turn text into token IDs (encode) and back (decode)."""
+    """Train a vocabulary (train), convert text to token IDs (encode) and back (decode)."""
 
     action: Action
 

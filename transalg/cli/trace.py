@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
+from transalg.tasks import find as find_task
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from transalg.trace.example import Example
 
 TEXT = "My grandma makes"
-FITS = {"lm": (10, 13, 14), "mlm": (9, 12), "seq2seq": (8, 11, 15), "classify": (9,)}  # beside Algorithms 1–7, by a run's task
 
 
 def option(metavar: str) -> object:
@@ -158,8 +158,9 @@ class Trace:
         if tokens is not None:
             x, z = tokens, tokens if context_tokens is None else context_tokens
         else:
-            masks = number == 9 and run.task == "mlm"
-            eos = number in (9, 11, 12, 13) or (number < 8 and run.task != "lm")  # elsewhere the model continues x
+            abilities = find_task(run.task).abilities
+            masks = number == 9 and "fill" in abilities
+            eos = number in (9, 11, 12, 13) or (number < 8 and "generate" not in abilities)  # elsewhere x is to be continued
             longest = None if number == 14 else hyper.ell_max  # Algorithm 14 looks at the end of a longer one
             option = "--prompt" if self.text is None else "--text"
             x = [] if number == 15 or text is None else _read(run.tokenizer, option, text, eos, masks, longest)
@@ -191,13 +192,14 @@ class Trace:
 def _fit(algorithm: Algorithm, task: str, hyper: "Hyper", folder: Path) -> None:
     """Refuse an algorithm that is not what a model of this task does, or is about a part that the model has not."""
     number, relative = algorithm.number or 0, hyper.positions == "relative"
-    if number > 7 and number not in FITS[task]:
-        others = ", ".join(map(str, ("1–6" if task == "classify" else "1–7", *FITS[task])))
+    algorithms, has_labels = find_task(task).algorithms, find_task(task).has_labels
+    if number > 7 and number not in algorithms:
+        others = ", ".join(map(str, ("1–6" if has_labels else "1–7", *algorithms)))
         raise ValueError(f"{folder}: {algorithm.kind} does not fit a model for {task}; Algorithms {others} do")
     absent = {
         2: "W_p, for its positions are relative" if relative else None,
         3: "heads without relative positions; Algorithms 4 and 5 show them" if relative else None,
-        7: "W_u" if task == "classify" else "W_u without an output bias" if getattr(hyper, "output_bias", False) else None,
+        7: "W_u" if has_labels else "W_u without an output bias" if getattr(hyper, "output_bias", False) else None,
     }
     if absent.get(number):
         raise ValueError(f"{folder}: {algorithm.kind} does not fit this model for {task}: it has no {absent[number]}")

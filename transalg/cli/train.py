@@ -1,155 +1,166 @@
-"""transalg train: a transformer from your text."""
+"""transalg train: train a transformer on text."""
 
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.cli.using import Flag
 from transalg.runs import config as options
-from transalg.runs.config import Config, Task
+from transalg.runs.config import Config
+from transalg.tasks import TASKS, names
 
 if TYPE_CHECKING:
     from transalg.training.loop import Outcome
 
-DERIVED = {  # what a file says of these belongs to the values that the command line changes
+DERIVED = {  # when the command line changes one of these, what a file says of the others no longer holds
     "model.d_e": ("d_attn", "d_mid", "d_f", "d_r", "d_mlp"),
     "model.H": ("d_attn", "d_mid"),
     "train.steps": ("epochs", "warmup", "eval_every", "save_every"),
     "train.epochs": ("steps", "warmup", "eval_every", "save_every"),
 }
-NAMES = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{True,False}"}
+METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{True,False}"}
+FlagField = tuple[str, Any, Any]  # a name, a type for tyro, a field
 
 
-def _flag(name: str, kind: Any, default: Any, doc: str) -> tuple[str, Any, Any]:
-    """A field that is None, or False, unless it is given."""
-    if kind is bool:  # what is True unless given has a flag that begins with "no"
+def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> FlagField:
+    """A flag that is None, or False, unless it is given."""
+    doc = metadata["doc"]
+    if kind is bool:  # a flag that switches off what is on by default begins with "no"
         return (
             name,
             Annotated[bool, tyro.conf.arg(help=f"do not {doc}" if default else doc, help_behavior_hint="")],
             field(default=bool(default)),
         )
-    choices = [one for one in get_args(kind) if one is not type(None)] or [kind]
-    if all(isinstance(one, str) for one in choices):
-        metavar = "{" + ",".join(choices) + "}"
+    if choices := metadata.get("choices"):
+        kind = Literal[choices]
+    kinds = [one for one in get_args(kind) if one is not type(None)] or [kind]
+    if all(isinstance(one, str) for one in kinds):
+        metavar = "{" + ",".join(kinds) + "}"
     else:
-        metavar = "FLOAT FLOAT FLOAT" if get_origin(kind) is tuple else NAMES[choices[0]]
-    unless = "" if default in (None, "", MISSING) else f" (default: {default})"
-    return name, Annotated[kind | None, tyro.conf.arg(help=doc + unless, metavar=metavar, help_behavior_hint="")], field(default=None)
+        metavar = "FLOAT FLOAT FLOAT" if get_origin(kind) is tuple else METAVARS[kinds[0]]
+    stated_default = "" if default in (None, "", MISSING) else f" (default: {default})"
+    argument = tyro.conf.arg(help=doc + stated_default, metavar=metavar, help_behavior_hint="")
+    return name, Annotated[kind | None, argument], field(default=None)
 
 
-def _flags(title: str, doc: str, found: list[tuple[str, Any, Any]]) -> Any:
-    made = make_dataclass(title, found, frozen=True, kw_only=True)
+def _flags(title: str, doc: str, flags: list[FlagField]) -> Any:
+    made = make_dataclass(title, flags, frozen=True, kw_only=True)
     made.__doc__ = doc
     return made
 
 
+MODEL_DOC = "Sizes of the model and its departures from the paper. (default: those of the preset, or small ones)"
+
+
 def _model_flags() -> Any:
-    found: dict[str, tuple[str, Any, Any]] = {}
-    for hyper in (DHyper, EHyper, ClassifierHyper, EDHyper):
-        for each in fields(hyper):
+    flags: dict[str, FlagField] = {}
+    for hyper_class in dict.fromkeys(task.hyper_class for task in TASKS.values()):
+        for each in fields(hyper_class):
             if each.name not in options.DERIVED:
                 optional = each.type if each.type is not bool else bool | None
-                found.setdefault(each.name, _flag(each.name, optional, MISSING, each.metadata["doc"]))
-    return _flags("Model", "Sizes and departures of the model; those of the preset, or small ones, unless given.", list(found.values()))
+                flags.setdefault(each.name, _flag(each.name, optional, MISSING, each.metadata))
+    return _flags("Model", MODEL_DOC, list(flags.values()))
 
 
-TRAIN = [_flag(each.name, each.type, each.default, each.metadata["doc"]) for each in fields(options.Train)]
+TRAIN = [_flag(each.name, each.type, each.default, each.metadata) for each in fields(options.Train)]
 DATA = [
-    _flag(each.name, each.type, each.default, each.metadata["doc"])
-    for each in fields(Config)
-    if "doc" in each.metadata and each.name != "fold"
+    _flag(each.name, each.type, each.default, each.metadata) for each in fields(Config) if "doc" in each.metadata and each.name != "fold"
 ]
 ModelFlags, TrainFlags = _model_flags(), _flags("Train", "How to train.", TRAIN)
-DataFlags = _flags("Data", "The data, and the vocabulary.", DATA)
+DataFlags = _flags("Data", "The data and the vocabulary.", DATA)
+TASK = tyro.conf.arg(
+    metavar=f"[{'|'.join(TASKS)}]",
+    help="What to learn. " + "; ".join(f"{name}: {task.learns}" for name, task in TASKS.items()) + ".",
+    help_behavior_hint="",
+)
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a transformer on your text: lm (Algorithm 13), mlm (12), seq2seq (11), classify.
+    """Train a transformer on your text.
 
     transalg train lm --data book.txt --out runs/book
     """
 
-    task: Annotated[Task | None, tyro.conf.Positional, tyro.conf.arg(metavar="[lm|mlm|seq2seq|classify]", help_behavior_hint="")] = None
-    """What to learn: to go on with text, to fill masks, to turn one text into another, to name the class of a text."""
+    task: Annotated[str | None, tyro.conf.Positional, TASK] = None
     out: Annotated[Path | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
-    """The folder to make for the run."""
+    """The folder for the run."""
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """A TOML file with these options, all but --out; RUN/config.toml of another run, say. What is given here counts more."""
-    resume: bool = False
-    """Go on with the run in RUN, from its last checkpoint, as if it had never stopped."""
-    overwrite: bool = False
-    """Begin anew in a folder that has a run already."""
+    """A TOML file with these options except --out, such as config.toml of another run. Flags override the file."""
+    resume: Flag = False
+    """Continue the run in RUN from its last checkpoint, as if it had never stopped."""
+    overwrite: Flag = False
+    """Start over in a folder that has a run already."""
     data_flags: Annotated[DataFlags, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name="")] = field(default_factory=DataFlags)  # type: ignore[valid-type]
-    model: ModelFlags = field(default_factory=ModelFlags)  # type: ignore[valid-type]
-    """Sizes of the model and its departures from the paper; those of the preset, or small ones, unless given."""
+    model: Annotated[ModelFlags, tyro.conf.arg(help=MODEL_DOC)] = field(default_factory=ModelFlags)  # type: ignore[valid-type]
     train: TrainFlags = field(default_factory=TrainFlags)  # type: ignore[valid-type]
     """How to train."""
 
     def run(self) -> None:
         if self.out is None:
             raise ValueError("--out: expected a folder for the run, got nothing; transalg train lm --data FILE --out RUN")
-        given = self._given()
-        if not given and not self.resume:
-            raise ValueError("train: expected a task, lm, mlm, seq2seq or classify; transalg train lm --data FILE --out RUN")
-        chosen = Config.from_dict(given) if given.get("task") or not self.resume else None
+        chosen = self._chosen()
+        if not chosen and not self.resume:
+            raise ValueError(f"train: expected a task, {names()}; transalg train lm --data FILE --out RUN")
+        config = Config.from_dict(chosen) if chosen.get("task") or not self.resume else None
 
         from transalg.cli.watch import Watch
         from transalg.training.start import train
 
         console = Console(highlight=False)
-        if chosen is not None and chosen.folds and chosen.fold is None:
-            self._folds(chosen, given, console)
+        if config is not None and config.folds and config.fold is None:
+            self._folds(config, chosen, console)
             return
         with Watch(console) as watch:
-            outcome = train(chosen, self.out, resume=self.resume, changes=given, overwrite=self.overwrite, report=watch)
-        if os.environ.get("RANK", "0") == "0":  # one of many processes speaks for all
+            outcome = train(config, self.out, resume=self.resume, changes=chosen, overwrite=self.overwrite, report=watch)
+        if os.environ.get("RANK", "0") == "0":  # one of many processes prints for all
             summary(outcome, console)
         if outcome.reason == "interrupted":
             sys.exit(130)
 
-    def _given(self) -> dict[str, Any]:
-        """What the file says, and over it what the command line says."""
-        found = options.read(self.config) if self.config else {}
+    def _chosen(self) -> dict[str, Any]:
+        """The options of the file, overridden by those of the command line."""
+        chosen = options.read(self.config) if self.config else {}
         if self.task:
-            found["task"] = self.task
-        found |= _changed(self.data_flags)
+            chosen["task"] = self.task
+        chosen |= _changed(self.data_flags)
         for name, flags in (("model", self.model), ("train", self.train)):
-            table = found.get(name, {})
+            table = chosen.get(name, {})
             if not isinstance(table, dict):
                 raise ValueError(f"{self.config}: {name}: expected a table of options, got {table!r}")
             if more := _changed(flags):
                 derived = {one for changed in more for one in DERIVED.get(f"{name}.{changed}", ())}
-                found[name] = {one: value for one, value in table.items() if one not in derived} | more
+                chosen[name] = {one: value for one, value in table.items() if one not in derived} | more
         if {"d_e", "optimizer"} & {*_changed(self.model), *_changed(self.train)} and "eta" not in _changed(self.train):
-            found.get("train", {}).pop("eta", None)
-        return found
+            chosen.get("train", {}).pop("eta", None)
+        return chosen
 
-    def _folds(self, chosen: Config, given: dict[str, Any], console: Console) -> None:
+    def _folds(self, config: Config, chosen: dict[str, Any], console: Console) -> None:
         from dataclasses import replace
 
         from transalg.cli.watch import Watch
         from transalg.training.start import train
 
-        assert self.out is not None and chosen.folds
+        assert self.out is not None and config.folds
         outcomes, first = [], os.environ.get("RANK", "0") == "0"
-        for fold in range(1, chosen.folds + 1):
+        for fold in range(1, config.folds + 1):
             if first:
-                console.print(f"Fold {fold} of {chosen.folds}", style="bold")
+                console.print(f"Fold {fold} of {config.folds}", style="bold")
             with Watch(console) as watch:
                 out = self.out / f"fold-{fold}"
-                outcome = train(replace(chosen, fold=fold), out, resume=self.resume, changes=given, overwrite=self.overwrite, report=watch)
+                outcome = train(replace(config, fold=fold), out, resume=self.resume, changes=chosen, overwrite=self.overwrite, report=watch)
             if outcome.reason == "interrupted":
                 if first:
-                    console.print("Interrupted, and saved. Go on with the same command and [bold]--resume[/]")
+                    console.print("Interrupted and saved. Continue with the same command and [bold]--resume[/]")
                 sys.exit(130)
             outcomes.append(outcome)
         if first:
@@ -161,20 +172,20 @@ def _changed(flags: Any) -> dict[str, Any]:
 
 
 def summary(outcome: "Outcome", console: Console) -> None:
-    """What was reached, where it is, and what to type next."""
+    """Print the result, where it is, and what to type next."""
     state, out = outcome.state, outcome.out
-    words = {"done": "Done", "patience": "Stopped early, for it got no better", "interrupted": "Interrupted, and saved"}
+    words = {"done": "Done", "patience": "Stopped early: no better validation loss", "interrupted": "Interrupted and saved"}
     minutes = f"{state.seconds / 60:.1f} min" if state.seconds >= 60 else f"{state.seconds:.0f} s"
     console.print(f"\n[bold]{words[outcome.reason]}[/]: step {state.step:,}, {_count(state.tokens)} tokens, {minutes} of training")
     if state.best is not None:
         accuracy = outcome.figures.get("val_accuracy")
         more = f"; accuracy {accuracy:.1%} at the end" if accuracy is not None else ""
         console.print(f"Best validation loss [bold]{state.best:.4f}[/] nats at step {state.best_step:,}{more}")
-    there = [name for name in FILES if (out / name).exists()]
-    console.print(f"{escape(str(out))}: {_count(outcome.parameters)} parameters; {', '.join(there)}")
+    present = [name for name in FILES if (out / name).exists()]
+    console.print(f"{escape(str(out))}: {_count(outcome.parameters)} parameters; {', '.join(present)}")
     name = escape(shlex.quote(str(out)))
     if outcome.reason == "interrupted":
-        console.print(f"Go on with: [bold]transalg train --out {name} --resume[/]")
+        console.print(f"Continue with: [bold]transalg train --out {name} --resume[/]")
     elif state.best is not None:
         console.print(f"Next: [bold]transalg evaluate {name}[/], [bold]transalg plot {name}[/], [bold]transalg verify {name}[/]")
     else:

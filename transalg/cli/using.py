@@ -2,8 +2,10 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager as Context
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
@@ -11,141 +13,154 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
+from transalg.atomic import atomic_write
+
 if TYPE_CHECKING:
     from transalg.inference.run import Run
+    from transalg.tasks import Ability
 
 Runs = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
+Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
+Text = Annotated[str, tyro.conf.arg(metavar="TEXT")]
+Name = Annotated[str, tyro.conf.arg(metavar="NAME")]
 MaybeText = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
 Texts = Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")]
 MaybeFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
 MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 MaybeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+Quantize = Annotated[Literal["int8"] | None, tyro.conf.arg(metavar="{int8}", help_behavior_hint="")]
+Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, mps.")]
+TooLong = Annotated[
+    Literal["cut", "error"], tyro.conf.arg(help="A text longer than the model takes: cut it and print a note, or stop with an error.")
+]
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Using:
-    """The model, and the form of its answers."""
+class ModelVerb:
+    """A verb that uses a trained model: which one, and the form of the results."""
 
     runs: Runs
     """Folders that `transalg train` made. Several of one vocabulary are an ensemble: their P̂ is averaged."""
     out: MaybeFile = None
     """Write the results to this file instead of printing them."""
-    json: bool = False
-    """JSON, an object a line."""
-    quantize: Annotated[Literal["int8"] | None, tyro.conf.arg(metavar="{int8}", help_behavior_hint="")] = None
-    """Weights in 8 bits: a quarter of the memory, and faster, for answers that are nearly the same."""
-    device: str = "cpu"
-    """Where to compute: cpu, cuda."""
+    json: Flag = False
+    """Print JSON lines, one object for each result."""
+    quantize: Quantize = None
+    """Weights in 8 bits: a quarter of the memory, and faster, with nearly the same results."""
+    device: Device = "cpu"
 
-    def load(self, what: str) -> "Run":
-        """The model, if it can do this."""
+    def load(self, ability: "Ability") -> "Run":
+        """The model, if it has this ability."""
         if not self.runs:
-            raise ValueError(f"{what}: expected the folder of a run; transalg {what} RUN")
-        if self.out is not None and (self.out.is_dir() or not self.out.absolute().parent.is_dir()):
-            raise ValueError(f"{self.out}: expected a file in a folder that exists")
+            raise ValueError(f"{ability}: expected the folder of a run; transalg {ability} RUN")
+        check_output(self.out)
 
         import transalg
 
         run = transalg.load(*self.runs, device=self.device, quantize=self.quantize)
-        run.can(what)
+        run.can(ability)
         return run
 
-    @contextmanager
-    def output(self, *, binary: bool = False) -> Iterator[IO[Any]]:
-        """Where results are written: standard output, or a file that is there as a whole or not at all."""
-        if self.out is None:
-            yield sys.stdout
-            return
-        part = self.out.with_name(f".{self.out.name}.part")
-        try:
-            with part.open("wb") if binary else part.open("w", encoding="utf-8") as file:
-                yield file
-            part.replace(self.out)
-        except BaseException as error:
-            part.unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                raise ValueError(f"{self.out}: cannot be written: {error.strerror}") from error
-            raise
+    def output(self) -> Context[IO[str]]:
+        """Where results are written: standard output, or a file that is written atomically."""
+        return nullcontext(sys.stdout) if self.out is None else atomic_write(self.out)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Using):
-    """Texts that are read in one pass."""
+class TextVerb(ModelVerb):
+    """A verb that reads texts in one pass."""
 
     text: Texts = ()
     """The texts."""
     file: MaybeFile = None
-    """Texts, one a line; or a table or JSON lines; - for standard input."""
-    column: str = "text"
+    """Read the texts from a file: one a line, or a table or JSON lines; - for standard input."""
+    column: Name = "text"
     """The column of the texts in a table or JSON lines."""
 
-    def given(self, run: "Run") -> list[str]:
-        """The texts; what the vocabulary does not have of them is said."""
-        found = texts(self.text, self.file, "--text", self.column)
-        unknown(run, found)
-        return found
-
-    def parts(self, name: str, given: Sequence[Any], size: int) -> Iterator[slice]:
-        """So many texts at a time, with a bar that says how far it is."""
-        with progress(name, len(given)) as done:
-            for i in range(0, len(given), size):
-                yield slice(i, i + size)
-                done(len(given[i : i + size]))
+    def texts(self, run: "Run") -> list[str]:
+        """The texts; a note says what the vocabulary lacks of them."""
+        texts = read_texts(self.text, self.file, "--text", self.column)
+        note_unknown(run, texts)
+        return texts
 
 
-def texts(given: Sequence[str], file: Path | None, option: str, column: str = "text") -> list[str]:
-    """Those of the command line, or a text for every line of the file (row of a table), or of standard input."""
-    if given and file is not None:
+def check_output(path: Path | None) -> None:
+    """A ValueError, before any work, if there cannot be such a file."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise ValueError(f"{path}: expected a file in a folder that exists")
+
+
+def read_texts(arguments: Sequence[str], file: Path | None, option: str, column: str = "text") -> list[str]:
+    """The texts of the command line, or of a file (a line or a row of a table each), or of standard input."""
+    if arguments and file is not None:
         raise ValueError(f"--file: give {option} or --file, not both")
-    if given:
-        return list(given)
+    if arguments:
+        return list(arguments)
     if file is not None and any(suffix in TABLES for suffix in file.suffixes):
         from transalg.data.sources import Source
 
         return [record.texts[0] for record in Source(str(file), "documents", (column,)).records()]
     if file is None and sys.stdin.isatty():
         raise ValueError(f"expected {option}, --file FILE, or text on standard input")
-    return lines(file)
+    return read_lines(file)
 
 
-def lines(file: Path | None) -> list[str]:
-    """Of a file, or of standard input if it is None or -."""
+def read_lines(file: Path | None) -> list[str]:
+    """The lines of a file, or of standard input if it is None or -."""
     name = "standard input" if file is None or str(file) == "-" else str(file)
     try:
         data = sys.stdin.buffer.read() if name == "standard input" else Path(name).read_bytes()
     except OSError as error:
         raise ValueError(f"{name}: cannot be read: {error.strerror}") from error
-    found = []
+    lines = []
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
-            found.append(line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r"))
+            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r"))
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}:{number}: not UTF-8: {error.reason}") from error
-    if found[-1] == "":
-        found.pop()
-    if not found:
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
         raise ValueError(f"{name}: expected text, got nothing")
-    return found
+    return lines
 
 
-def unknown(run: "Run", given: Sequence[str]) -> None:
-    """Say what the vocabulary does not have."""
-    parts = [run.tokenizer.unknown(text.replace("<mask>", "")) for text in given if run.known(text)]
+def note_unknown(run: "Run", texts: Sequence[str]) -> None:
+    """Print which characters or words of the texts the vocabulary lacks."""
+    parts = [run.tokenizer.unknown(text.replace("<mask>", "")) for text in texts if run.known(text)]
     missing = list(dict.fromkeys(part for each in parts for part in each))
     if missing:
         more = f" and {len(missing) - 20:,} more" if len(missing) > 20 else ""
         consequence = "left out" if run.tokenizer.kind == "char" else "read as <unk>"
         shown = " ".join(part if part.isprintable() and not part.isspace() else repr(part) for part in missing[:20])
-        Console(stderr=True, highlight=False, markup=False).print(f"transalg: not in the vocabulary, {consequence}: {shown}{more}")
+        _note(f"not in the vocabulary, {consequence}: {shown}{more}")
 
 
-def as_line(value: Any) -> str:
+def _note(text: str) -> None:
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"transalg: {text}")
+
+
+def json_line(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def progress(name: str, total: int) -> Any:
-    """A bar on a terminal, where there is much to do."""
+@contextmanager
+def working(name: str, total: int) -> Iterator[Callable[[int], object]]:
+    """A progress bar on a terminal, where there is much to do; and a plain line instead of the warning that texts were cut."""
     from transalg.cli.watch import Watch
+    from transalg.inference.results import CutText
 
-    return Watch(Console(stderr=True, highlight=False)).work(name, total, least=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CutText)
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+            if issubclass(category, CutText):
+                _note(str(message))
+            else:
+                usual(message, category, *place, **options)
+
+        warnings.showwarning = show
+        with Watch(Console(stderr=True, highlight=False)).work(name, total, least=2) as progress:
+            yield progress

@@ -1,10 +1,10 @@
-"""transalg verify: hold the engine against the formal algorithms."""
+"""transalg verify: check the engine against the formal algorithms."""
 
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.columns import Columns
@@ -12,43 +12,48 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from transalg.checks import integer
+from transalg.cli.using import Flag, MaybeText, Texts
+
+if TYPE_CHECKING:
+    from transalg.verify.cases import Verdict
+
 
 @dataclass(frozen=True)
 class Verify:
-    """Compare the engine with the formal algorithms, values and gradients: every architecture, variant and preset, shrunk to small size; or trained models.
+    """Check the engine against the formal algorithms, values and gradients: every architecture, variant and preset at a small size, or trained models.
 
     transalg verify RUN
     """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
-    """Folders that `transalg train` made: these very models, on the text they held back for validation."""
-    text: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")] = ()
-    """With RUN: these texts instead of what it held back."""
-    context: Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")] = ()
-    """With a seq2seq RUN and --text: what each text comes from."""
-    only: Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")] = None
-    """Only architectures and variants whose name has this in it: gpt3, relative, EDTransformer."""
+    """Folders that `transalg train` made: check these models, on their validation sets."""
+    text: Texts = ()
+    """With RUN: these texts instead of the validation set."""
+    context: Texts = ()
+    """With a seq2seq RUN and --text: the source text z of each text."""
+    only: MaybeText = None
+    """Only architectures and variants whose name contains this: gpt3, relative, EDTransformer."""
     seed: int = 0
     """Seed of the random models and batches."""
-    json: bool = False
-    """Print one JSON object a case."""
+    json: Flag = False
+    """Print JSON lines, one object for each case."""
 
     def run(self) -> None:
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"--seed: expected a number from 0 to 2^32 − 1, got {self.seed}")
+        integer("--seed", self.seed, 0, 2**32 - 1)
 
         from transalg.verify.cases import BOUND, cases, verify
 
         if self.runs:
             if self.only is not None:
-                raise ValueError("--only: chooses among variants and presets; with RUN there are none")
+                raise ValueError("--only: expected without RUN; it chooses among variants and presets")
             self._trained(BOUND)
             return
         if self.text or self.context:
-            raise ValueError("--text: goes with RUN; without it models and tokens are random")
+            raise ValueError("--text: expected with RUN; without it models and tokens are random")
         chosen = [case for case in cases() if self.only is None or self.only.lower() in f"{case.architecture} {case.variant}".lower()]
         if not chosen:
-            raise ValueError(f"--only {self.only!r}: no architecture, variant or preset has this in its name")
+            raise ValueError(f"--only {self.only!r}: no architecture, variant or preset has a name that contains this")
         console = Console(highlight=False)
         widths = [max(len(getattr(case, column)) for case in chosen) + 2 for column in ("architecture", "variant")]
         verdicts = []
@@ -78,10 +83,10 @@ class Verify:
         widths = [15, max(len(str(run)) for run in self.runs) + 2]
         if not self.json:
             console.print(_line(widths, "architecture", "run", Text("P"), Text("gradients"), Text("invariances")), style="bold")
-        held = True
+        all_hold = True
         for run in self.runs:
             verdict = verify(transalg.load(run), self.text, self.context, seed=self.seed)
-            held = held and verdict.holds
+            all_hold = all_hold and verdict.holds
             if self.json:
                 print(json.dumps(_data(verdict)), flush=True)
             else:
@@ -89,20 +94,18 @@ class Verify:
                 shown = [f"{name} {error:.0e}" for name, error in verdict.laws.items()]
                 console.print(Padding(Columns(shown, padding=(0, 2)), (0, 0, 0, 2)), style="dim")
         if not self.json:
-            console.print(
-                f"float64; the largest differences from the formal algorithm, and from what each invariance asks; the bound is {bound:.0e}"
-            )
-        if not held:
+            console.print(f"float64; the largest differences from the formal algorithm, and from each invariance; the bound is {bound:.0e}")
+        if not all_hold:
             sys.exit(1)
 
 
-def _data(verdict: Any) -> dict[str, Any]:
+def _data(verdict: "Verdict") -> dict[str, object]:
     case = verdict.case
     errors = {"P": verdict.of_P, "gradients": verdict.of_gradients} | verdict.laws
     return {"architecture": case.architecture, "variant": case.variant, "holds": verdict.holds, "errors": errors}
 
 
-def _row(widths: list[int], verdict: Any, bound: float) -> Text:
+def _row(widths: list[int], verdict: "Verdict", bound: float) -> Text:
     def shown(error: float) -> Text:
         return Text(f"{error:.0e}", "green" if error <= bound else "bold red")
 

@@ -1,4 +1,4 @@
-"""A run as it is seen: a bar on a terminal, a line for every validation otherwise."""
+"""The progress of a run: a bar on a terminal, and a line for every validation."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from transalg.training.report import Report
 
 
 class Watch(Report):
-    """Prints to a console. Its last line is a live bar if the console is a terminal."""
+    """Prints to a console; on a terminal its last line is a progress bar."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -60,13 +60,13 @@ class Watch(Report):
             self.progress.update(self.bar, completed=step, description=f"loss {self.loss:.3f}  {self.speed:,.0f} tokens/s")
 
     def validation(self, step: int, figures: dict[str, Any], best: bool) -> None:
-        found = [f"step {step:>6,}", f"loss {self.loss:.4f}"] if self.loss is not None else [f"step {step:>6,}"]
-        found.append(f"validation {figures['val_loss']:.4f}")
+        columns = [f"step {step:>6,}", f"loss {self.loss:.4f}"] if self.loss is not None else [f"step {step:>6,}"]
+        columns.append(f"validation {figures['val_loss']:.4f}")
         if "val_accuracy" in figures:
-            found.append(f"accuracy {figures['val_accuracy']:.1%}")
+            columns.append(f"accuracy {figures['val_accuracy']:.1%}")
         if self.speed is not None:
-            found.append(f"{self.speed:,.0f} tok/s")
-        self.console.print("  ".join(found) + ("  [green]best[/]" if best else ""))
+            columns.append(f"{self.speed:,.0f} tok/s")
+        self.console.print("  ".join(columns) + ("  [green]best[/]" if best else ""))
 
     def end(self) -> None:
         if self.progress is not None:

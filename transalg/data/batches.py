@@ -1,23 +1,23 @@
-"""Rows to batches: in a seeded order, rows of like length together, by number or by tokens; any place in it can be found again."""
+"""Rows to batches: shuffled by a seed, rows of similar length together, by number of rows or of tokens; any position in it can be resumed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from transalg.data.rows import Documents, Rows
+from transalg.data.rows import Rows, RowSource
 from transalg.data.shuffle import Index, derive_seed, permuted
 
-POOL = 64  # batches that are drawn together and sorted by length
-ORDER, POOLS, SHIFT = 1, 2, 3  # what a random number is for
+POOL = 64  # batches that are shuffled together and sorted by length
+ORDER, POOLS, SHIFT = 1, 2, 3  # what a seed is derived for
 
 
 @dataclass(frozen=True)
-class Place:
-    """How far training has come in the data."""
+class DataPosition:
+    """How much of the data training has used."""
 
     epoch: int = 0
-    batch: int = 0  # batches of this epoch that are done
+    batch: int = 0  # of this epoch, how many are done
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Plan:
     tokens: int | None = None
     seed: int = 0
     shuffle: bool = True
-    shift: bool = False  # documents are cut at other places in every epoch
+    shift: bool = False  # documents are cut at other positions in every epoch
 
-    def epoch(self, documents: Documents, epoch: int) -> Rows:
+    def epoch(self, source: RowSource, epoch: int) -> Rows:
         """The rows of an epoch."""
-        return documents.rows(derive_seed(2**31, self.seed, SHIFT, epoch) if self.shift else 0)
+        return source.rows(derive_seed(2**31, self.seed, SHIFT, epoch) if self.shift else 0)
 
     def batches(self, rows: Rows, epoch: int = 0) -> Iterator[Index]:
         """The rows of every batch of an epoch."""
@@ -43,33 +43,33 @@ class Plan:
                 index = permuted(index, len(rows), self.seed, ORDER, epoch)
                 lengths = rows.lengths(index)
                 order = np.argsort(-lengths, kind="stable")
-                cut = self._cut(index[order], lengths[order])
-                yield from (cut[i] for i in permuted(np.arange(len(cut)), len(cut), self.seed, POOLS, epoch, first))
+                batches = self._divide(index[order], lengths[order])
+                yield from (batches[i] for i in permuted(np.arange(len(batches)), len(batches), self.seed, POOLS, epoch, first))
             else:
-                yield from self._cut(index, rows.lengths(index))
+                yield from self._divide(index, rows.lengths(index))
 
-    def count(self, documents: Documents) -> int:
+    def count(self, source: RowSource) -> int:
         """How many batches the first epoch has."""
-        rows = self.epoch(documents, 0)
+        rows = self.epoch(source, 0)
         return -(-len(rows) // self.rows) if self.tokens is None else sum(1 for _ in self.batches(rows))
 
-    def forever(self, documents: Documents, place: Place) -> Iterator[tuple[Place, Rows, Index]]:
-        """Batches from a place on, epoch after epoch, each with the place behind it."""
-        epoch, skip = place.epoch, place.batch
+    def forever(self, source: RowSource, position: DataPosition) -> Iterator[tuple[DataPosition, Rows, Index]]:
+        """Batches from a position on, epoch after epoch, each with the position after it."""
+        epoch, skip = position.epoch, position.batch
         while True:
-            rows = self.epoch(documents, epoch)
+            rows = self.epoch(source, epoch)
             for i, index in enumerate(self.batches(rows, epoch)):
                 if i >= skip:
-                    yield Place(epoch, i + 1), rows, index
+                    yield DataPosition(epoch, i + 1), rows, index
             epoch, skip = epoch + 1, 0
 
-    def _cut(self, index: Index, lengths: Index) -> list[Index]:
+    def _divide(self, index: Index, lengths: Index) -> list[Index]:
         if self.tokens is None:
             return [index[i : i + self.rows] for i in range(0, len(index), self.rows)]
-        found, start, total = [], 0, 0
+        batches, start, total = [], 0, 0
         for i, length in enumerate(lengths.tolist()):
             if i > start and total + length > self.tokens:
-                found.append(index[start:i])
+                batches.append(index[start:i])
                 start, total = i, 0
             total += length
-        return [*found, index[start:]]
+        return [*batches, index[start:]]

@@ -1,4 +1,4 @@
-"""Data that comes with Python: prose to go on with, snippets to name, dates to translate."""
+"""Data that comes with Python: prose to continue, snippets to classify, dates to translate."""
 
 import random
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 Kind = Literal["documents", "pairs", "labelled"]
 
@@ -86,12 +86,12 @@ class Builtin:
     name: str
     kind: Kind
     doc: str
-    make: Callable[[], Iterator[Any]]
+    make: Callable[[], Iterator[str] | Iterator[tuple[str, str]]]
 
 
 def pydocs() -> Iterator[str]:
     """The prose of Python's own reference, topic by topic in the order of their names. The text is that of the Python that runs."""
-    from pydoc_data.topics import topics  # half a megabyte: only when it is asked for
+    from pydoc_data.topics import topics  # half a megabyte: only when it is needed
 
     for topic in sorted(topics):
         yield topics[topic].rstrip()
@@ -109,9 +109,9 @@ def stdlib() -> Iterator[tuple[str, str]]:
         sources = [path.read_text(encoding="utf-8") for path in _sources(package)]
         snippets = list(dict.fromkeys(one for source in sources for one in cut(source, package)))
         if not snippets:
-            raise FileNotFoundError(f"stdlib: expected the sources of the package {package}, found none")
-        kept = min(CAP, len(snippets))
-        labelled += [(snippets[i * len(snippets) // kept], package) for i in range(kept)]
+            raise FileNotFoundError(f"stdlib: expected the sources of the package {package}, got none")
+        size = min(CAP, len(snippets))
+        labelled += [(snippets[i * len(snippets) // size], package) for i in range(size)]
     random.Random(0).shuffle(labelled)
     yield from labelled
 
@@ -119,8 +119,8 @@ def stdlib() -> Iterator[tuple[str, str]]:
 def _sources(package: str) -> list[Path]:
     spec = find_spec(package)
     folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
-    found = [(folder, path) for folder in folders for path in folder.rglob("*.py")]
-    return sorted((path for folder, path in found if not TESTS.intersection(path.relative_to(folder).parts)), key=Path.as_posix)
+    files = [(folder, path) for folder in folders for path in folder.rglob("*.py")]
+    return sorted((path for folder, path in files if not TESTS.intersection(path.relative_to(folder).parts)), key=Path.as_posix)
 
 
 def cut(source: str, package: str) -> list[str]:

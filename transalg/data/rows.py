@@ -1,9 +1,9 @@
-"""Records to rows of at most ℓ_max tokens: documents are cut into chunks, pairs and labelled texts keep their bounds; train and validation apart."""
+"""Records to rows of at most ℓ_max tokens: documents are cut into chunks, pairs and labelled texts stay one row each; training and validation sets."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,16 @@ from transalg.data.shuffle import Index, permuted
 from transalg.data.sources import TooLong
 from transalg.data.store import Store
 
-BLOCK = 2**20  # documents that are looked at together
-FEW = 100  # documents: fewer are cut at a place in the text, not drawn
+BLOCK = 2**20  # records that are looked at together
+FEW = 100  # documents: fewer are split at a position in the text, not drawn
 GROUP = 16  # documents whose chunks are counted together
 Spans = Callable[[Index], tuple[Index, Index]]  # where each row begins and ends among the tokens
+Range = tuple[float, float]  # a part of the data, from the first fraction to the second
 
 
 @dataclass(frozen=True)
-class Part:
-    """Records lo, …, hi − 1 in a random order, or all the others; computed when asked for, so a part of a large corpus takes no memory."""
+class RecordSubset:
+    """Records lo, …, hi − 1 of n in a random order, or all others; computed on demand, so a subset of a large corpus takes no memory."""
 
     n: int
     lo: int = 0
@@ -38,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows, padded to the longest; what stands behind a row's length means nothing."""
+    """Some rows, padded to the longest; the padding after a row's length means nothing."""
 
     streams: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]  # x, or z and x: IDs and lengths
     classes: NDArray[np.int64] | None
@@ -52,9 +53,9 @@ class Batch:
 
     def rows(self, which: slice) -> "Batch":
         """Some of them, no wider than they have to be."""
-        cut = {name: (ids[which], lengths[which]) for name, (ids, lengths) in self.streams.items()}
+        streams = {name: (ids[which], lengths[which]) for name, (ids, lengths) in self.streams.items()}
         return Batch(
-            {name: (ids[:, : lengths.max(initial=1)], lengths) for name, (ids, lengths) in cut.items()},
+            {name: (ids[:, : lengths.max(initial=1)], lengths) for name, (ids, lengths) in streams.items()},
             None if self.classes is None else self.classes[which],
         )
 
@@ -65,32 +66,55 @@ class Rows:
 
     store: Store
     spans: Mapping[str, Spans]
-    part: Part
-    limits: dict[str, int]  # tokens of a row of each stream; what is behind is cut off
+    subset: RecordSubset
+    limits: Mapping[str, int] = field(default_factory=dict)  # tokens of a row of each stream; a longer one is cut, and ends with eos
 
     def __len__(self) -> int:
-        return len(self.part)
+        return len(self.subset)
+
+    @cached_property
+    def cut(self) -> int:
+        """How many rows are shorter than their records, because those exceed the limits."""
+        if not self.limits:
+            return 0
+        return sum(self._cut(np.arange(first, min(first + BLOCK, len(self)))) for first in range(0, len(self), BLOCK))
 
     def lengths(self, index: Index) -> Index:
         """How many tokens each row has, of all its streams."""
-        return sum((stops - starts for starts, stops in self._places(index).values()), np.zeros(len(index), np.int64))
+        return sum((self._limited(stream, lengths) for stream, (_, lengths) in self._spans(index).items()), np.zeros(len(index), np.int64))
 
     def batch(self, index: Index) -> Batch:
         streams = {}
-        for stream, (starts, stops) in self._places(index).items():
-            width = int((stops - starts).max())
-            places = np.minimum(starts[:, None] + np.arange(width), stops[:, None] - 1)
-            streams[stream] = self.store.tokens[stream][places].astype(np.int64), stops - starts
-        classes = None if self.store.classes is None else self.store.classes[self.part(index)].astype(np.int64)
+        for stream, (starts, full_lengths) in self._spans(index).items():
+            lengths = self._limited(stream, full_lengths)
+            positions = starts[:, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
+            ids = self.store.tokens[stream][positions].astype(np.int64)
+            is_cut = lengths < full_lengths
+            if self.store.eos is not None and self.limits.get(stream, 0) > 1:
+                ids[is_cut, lengths[is_cut] - 1] = self.store.eos
+            streams[stream] = ids, lengths
+        classes = None if self.store.classes is None else self.store.classes[self.subset(index)].astype(np.int64)
         return Batch(streams, classes)
 
-    def _places(self, index: Index) -> dict[str, tuple[Index, Index]]:
-        which = self.part(index)
-        found = {}
-        for stream, spans in self.spans.items():
-            starts, stops = spans(which)
-            found[stream] = starts, np.minimum(stops, starts + self.limits[stream])
-        return found
+    def _spans(self, index: Index) -> dict[str, tuple[Index, Index]]:
+        """Where the record of each row begins in each stream, and how many tokens it has."""
+        records = self.subset(index)
+        bounds = {stream: spans(records) for stream, spans in self.spans.items()}
+        return {stream: (starts, stops - starts) for stream, (starts, stops) in bounds.items()}
+
+    def _limited(self, stream: str, lengths: Index) -> Index:
+        return np.minimum(lengths, self.limits[stream]) if stream in self.limits else lengths
+
+    def _cut(self, index: Index) -> int:
+        too_long = [lengths > self._limited(stream, lengths) for stream, (_, lengths) in self._spans(index).items()]
+        return int(np.any(too_long, axis=0).sum())
+
+
+class RowSource(Protocol):
+    """What gives the rows of an epoch: documents cut into chunks, or whole records."""
+
+    def rows(self, shift: int = 0) -> Rows:
+        """The rows; with a shift, long documents are cut at other positions."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +130,7 @@ class StoredSpans:
 
 @dataclass(frozen=True)
 class ChunkSpans:
-    """Spans of the chunks of n documents, computed when asked for: one number is kept for every 16 documents, nothing for a chunk.
+    """Spans of the chunks of n documents, computed on demand: one number is stored for every 16 documents, nothing for a chunk.
 
     Of a document longer than `width` the first chunk is shorter by `shift` tokens.
     """
@@ -125,9 +149,9 @@ class ChunkSpans:
         document = group[:, None] * GROUP + np.arange(min(GROUP, self.n))
         starts, stops = (each.reshape(document.shape) for each in self.documents(np.minimum(document, self.n - 1).ravel()))
         early, counts = self._counts(starts, stops)
-        behind = np.cumsum(counts, axis=1) + self._before[group, None]
-        here = np.arange(len(index)), (behind <= index[:, None]).sum(axis=1)
-        number = index - (behind[here] - counts[here])
+        after = np.cumsum(counts, axis=1) + self._before[group, None]  # chunks up to the end of each document
+        here = np.arange(len(index)), (after <= index[:, None]).sum(axis=1)
+        number = index - (after[here] - counts[here])
         begin = starts[here] - early[here] + number * (self.width - self.overlap)
         return np.maximum(begin, starts[here]), np.minimum(begin + self.width, stops[here])
 
@@ -152,36 +176,34 @@ class Chunks:
     """Documents to be cut into chunks of at most `width` tokens, each of which begins with the last `overlap` tokens of the one before."""
 
     store: Store
-    part: Part
-    cut: tuple[int, int] | None  # of few documents: the tokens between these two places only, or (with hi < lo) all but those
+    subset: RecordSubset
+    tokens: tuple[int, int] | None  # of few documents: only the tokens from the first position to the second, or (with hi < lo) all others
     width: int
     overlap: int
     pack: bool = False
 
     def rows(self, shift: int = 0) -> Rows:
-        """The chunks. With a shift the first of every document that has several is shorter by so many tokens."""
+        """The chunks. With a shift, the first chunk of every document that has several is shorter by so many tokens."""
         bounds = self.store.bounds["x"]
         if self.pack:
             bounds = bounds[[0, -1]]
-        part = Part(len(bounds) - 1) if self.pack else self.part
+        subset = RecordSubset(len(bounds) - 1) if self.pack else self.subset
         documents = StoredSpans(bounds[:-1], bounds[1:])
-        if self.cut is not None:
-            documents = self._inside(documents)
-            part = Part(len(documents.starts))
+        if self.tokens is not None:
+            documents = self._inside(documents, *self.tokens)
+            subset = RecordSubset(len(documents.starts))
         elif self._longest(bounds) <= self.width:
-            return Rows(self.store, {"x": documents}, part, {"x": self.width})
-        cuts = ChunkSpans(lambda index: documents(part(index)), len(part), self.width, self.overlap, shift)
-        return Rows(self.store, {"x": cuts}, Part(len(cuts)), {"x": self.width})
+            return Rows(self.store, {"x": documents}, subset)
+        spans = ChunkSpans(lambda index: documents(subset(index)), len(subset), self.width, self.overlap, shift)
+        return Rows(self.store, {"x": spans}, RecordSubset(len(spans)))
 
-    def _inside(self, documents: StoredSpans) -> StoredSpans:
-        """What of the documents is between the two places, or is not."""
-        assert self.cut is not None
-        lo, hi = self.cut
+    def _inside(self, documents: StoredSpans, lo: int, hi: int) -> StoredSpans:
+        """The parts of the documents between the two positions, or outside them."""
         ranges = [(lo, hi)] if lo <= hi else [(0, hi), (lo, int(documents.stops[-1]))]
         pairs = [(np.maximum(documents.starts, a), np.minimum(documents.stops, b)) for a, b in ranges]
         starts, stops = (np.concatenate(each) for each in zip(*pairs, strict=True))
-        some = stops - starts > self.overlap
-        return StoredSpans(starts[some], stops[some])
+        long_enough = stops - starts > self.overlap
+        return StoredSpans(starts[long_enough], stops[long_enough])
 
     @staticmethod
     def _longest(bounds: NDArray[np.int64]) -> int:
@@ -189,51 +211,51 @@ class Chunks:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """Pairs or labelled texts, which keep their bounds."""
+class WholeRecords:
+    """Pairs or labelled texts, a row each, the same in every epoch."""
 
-    found: Rows
+    records: Rows
 
     def rows(self, shift: int = 0) -> Rows:
-        return self.found
-
-
-Documents = Chunks | Whole
+        return self.records
 
 
 def chunks(
-    store: Store, width: int, overlap: int, *, pack: bool = False, share: tuple[float, float] | None = None, seed: int = 0
-) -> tuple[Any, Any]:
-    """Documents for training and for validation, which gets the share from lo to hi; with no share, all of them and nothing.
+    store: Store, width: int, overlap: int, *, pack: bool = False, validation_range: Range | None = None, seed: int = 0
+) -> tuple[Chunks, Chunks | None]:
+    """The training and the validation set of documents, which is the range `validation_range` of them; without a range, all of them and None.
 
-    Fewer than 100 documents, or packed ones, are cut at two places of the text; of more, some are drawn by the seed.
+    Fewer than 100 documents, or packed ones, are split at two positions of the text; of more, some documents are drawn by the seed.
     """
-    whole = Chunks(store, Part(len(store)), None, width, overlap, pack)
-    if share is None:
-        return whole, None
+    documents = Chunks(store, RecordSubset(len(store)), None, width, overlap, pack)
+    if validation_range is None:
+        return documents, None
     if pack or len(store) < FEW:
         total = int(store.bounds["x"][-1])
-        lo, hi = (round(total * each) for each in share)
-        train, valid = replace(whole, cut=(hi, lo)), replace(whole, cut=(lo, hi))
+        lo, hi = (round(total * each) for each in validation_range)
+        train, valid = replace(documents, tokens=(hi, lo)), replace(documents, tokens=(lo, hi))
         if not (len(train.rows()) and len(valid.rows())):
-            raise ValueError(f"split: {total} tokens are too few to be split into {share[1] - share[0]:.0%} for validation and the rest")
+            raise ValueError(f"split: {total} tokens are too few to be split into {_percent(validation_range)} for validation and the rest")
         return train, valid
-    drawn = _drawn(len(store), share, seed)
-    return replace(whole, part=drawn[0]), replace(whole, part=drawn[1])
+    train_subset, valid_subset = _split(len(store), validation_range, seed)
+    return replace(documents, subset=train_subset), replace(documents, subset=valid_subset)
 
 
-def whole(
+def whole_records(
     store: Store,
-    limits: dict[str, int],
+    limits: Mapping[str, int],
     where: Callable[[int], str],
     *,
     too_long: TooLong = "error",
-    share: tuple[float, float] | None = None,
+    validation_range: Range | None = None,
     seed: int = 0,
-) -> tuple[Any, Any]:
-    """Pairs or labelled texts for training and for validation, the share from lo to hi drawn by the seed."""
+) -> tuple[WholeRecords, WholeRecords | None]:
+    """The training and the validation set of pairs or labelled texts, the range `validation_range` of them, drawn by the seed.
+
+    A record longer than the limits is an error, skipped, or cut to a row that begins with bos and ends with eos.
+    """
     spans = {stream: StoredSpans(bounds[:-1], bounds[1:]) for stream, bounds in store.bounds.items()}
-    keep = np.ones(len(store), bool)
+    short = np.ones(len(store), bool)
     for stream, span in spans.items():
         length = span.stops - span.starts
         long = length > limits[stream]
@@ -243,22 +265,26 @@ def whole(
                 f"{where(first)}: {int(length[first])} tokens, and the model takes {limits[stream]}; "
                 "give --too-long skip or cut, or train with a larger --model.ell-max"
             )
-        keep &= ~long
-    if too_long == "skip" and not keep.all():
-        which = np.flatnonzero(keep)
+        short &= ~long
+    if too_long == "skip" and not short.all():
+        which = np.flatnonzero(short)
         if not len(which):
-            raise ValueError(f"{where(0)}: this and all other records are longer than the model takes, {limits}")
+            raise ValueError(f"{where(0)}: this and all other records are longer than the model takes, {dict(limits)}")
         spans = {stream: StoredSpans(*span(which)) for stream, span in spans.items()}
         store = replace(store, classes=None if store.classes is None else store.classes[which])
     count = len(next(iter(spans.values())).starts)
-    if share is None:
-        return Whole(Rows(store, spans, Part(count), limits)), None
-    train, valid = _drawn(count, share, seed)
-    return Whole(Rows(store, spans, train, limits)), Whole(Rows(store, spans, valid, limits))
+    if validation_range is None:
+        return WholeRecords(Rows(store, spans, RecordSubset(count), limits)), None
+    train, valid = _split(count, validation_range, seed)
+    return WholeRecords(Rows(store, spans, train, limits)), WholeRecords(Rows(store, spans, valid, limits))
 
 
-def _drawn(n: int, share: tuple[float, float], seed: int) -> tuple[Part, Part]:
-    lo, hi = (round(n * each) for each in share)
+def _split(n: int, validation_range: Range, seed: int) -> tuple[RecordSubset, RecordSubset]:
+    lo, hi = (round(n * each) for each in validation_range)
     if not 0 < hi - lo < n:
-        raise ValueError(f"split: {n} records are too few to be split into {share[1] - share[0]:.0%} for validation and the rest")
-    return Part(n, lo, hi, inside=False, seed=seed), Part(n, lo, hi, inside=True, seed=seed)
+        raise ValueError(f"split: {n} records are too few to be split into {_percent(validation_range)} for validation and the rest")
+    return RecordSubset(n, lo, hi, inside=False, seed=seed), RecordSubset(n, lo, hi, inside=True, seed=seed)
+
+
+def _percent(validation_range: Range) -> str:
+    return f"{validation_range[1] - validation_range[0]:.0%}"

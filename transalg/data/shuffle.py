@@ -1,4 +1,4 @@
-"""Random orders of any number of rows in no memory: a permutation that is computed, not kept."""
+"""Shuffling any number of rows in no memory: a random permutation that is computed, not stored."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,15 @@ def permuted(index: Index, n: int, *key: int) -> Index:
     half = np.uint64(max(1, -(-(n - 1).bit_length() // 2)))
     low = np.uint64((1 << int(half)) - 1)
     keys = np.random.SeedSequence([part & 0xFFFFFFFFFFFFFFFF for part in key]).generate_state(ROUNDS, np.uint64)
-    found = np.array(index, dtype=np.uint64)
-    todo = np.ones(found.shape, dtype=bool)
-    while todo.any():
-        left, right = found[todo] >> half, found[todo] & low
+    values = np.array(index, dtype=np.uint64)
+    outside = np.ones(values.shape, dtype=bool)
+    while outside.any():
+        left, right = values[outside] >> half, values[outside] & low
         for each in keys:
             left, right = right, left ^ (_mixed(right, each) & low)
-        found[todo] = left << half | right
-        todo[todo] = found[todo] >= n
-    return found.astype(np.int64)
+        values[outside] = left << half | right
+        outside[outside] = values[outside] >= n
+    return values.astype(np.int64)
 
 
 def derive_seed(limit: int, *key: int) -> int:

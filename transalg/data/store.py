@@ -1,37 +1,38 @@
-"""Token files: a source's records as token IDs on disk, made once, memory-mapped, found again by what they were made from."""
+"""Token files: a source's records as token IDs on disk, made once, memory-mapped, named by what they were made from."""
 
 import hashlib
 import json
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
+import tokenizers
 from numpy.typing import NDArray
 
+from transalg.atomic import temporary_path
+from transalg.data.files import Progress, no_progress
 from transalg.data.sources import Record, Source
 from transalg.tokenization import Tokenizer
-from transalg.tokenization.tokenizer import UNKNOWN
 
 FORMAT = 2  # of the files
 BATCH = 2**21  # characters tokenised at a time
-Progress = Callable[[int], object]
+TokenIDs = NDArray[np.integer]  # 16 or 32 bits, as the vocabulary needs
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What is known of a store as a whole."""
+    """The figures of a store."""
 
     records: int
     tokens: int
     text_bytes: int  # of the texts in UTF-8
-    unknown: int  # characters or words that the vocabulary does not have
+    unknown: int  # characters or words that the vocabulary lacks
     dtype: str
     streams: tuple[str, ...]  # x, or z and x
     labels: tuple[str, ...]
@@ -40,44 +41,41 @@ class Meta:
 
 @dataclass(frozen=True)
 class Store:
-    """The tokens of all records, one behind the other, and where each begins: bos … eos."""
+    """The tokens of all records, one record after the other, and where each begins: bos … eos."""
 
     meta: Meta
-    tokens: dict[str, NDArray[Any]]
+    tokens: dict[str, TokenIDs]
     bounds: dict[str, NDArray[np.int64]]  # one more than there are records
     classes: NDArray[np.int32] | None = None  # of every record, an index into meta.labels
+    eos: int | None = None  # ends a record that is cut
 
     def __len__(self) -> int:
         return self.meta.records
 
 
-def store(
-    source: Source, tokenizer: Tokenizer, folder: Path, *, labels: tuple[str, ...] = (), progress: Progress = lambda _: None
-) -> Store:
-    """The tokens of a source. They lie in a folder named by the hash of source and tokenizer, and are made if they are not there.
+def store(source: Source, tokenizer: Tokenizer, folder: Path, *, labels: tuple[str, ...] = (), progress: Progress = no_progress) -> Store:
+    """The tokens of a source, in a folder named by the hash of source and tokenizer, which is made if it does not exist.
 
-    Labels are the classes of a trained model, in its order; if there are none they are those of the source, sorted.
+    Labels are the classes of a trained model, in its order; without them they are those of the source, sorted.
     """
     digest = source.digest()
-    made_from = [FORMAT, digest, hashlib.blake2b(tokenizer.core.to_str().encode()).hexdigest()]
+    made_from = [FORMAT, digest, tokenizer.digest()]
     name = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=12).hexdigest()
     target = folder / name
     if not (target / "meta.json").exists():
-        part = None
+        temporary = temporary_path(target)  # another run may be making the same
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            part = Path(tempfile.mkdtemp(".part", f"{name}.", folder))  # another run may be making the same
-            _write(source, tokenizer, part, digest, progress)
-            part.chmod(0o777 & ~umask())
+            temporary.mkdir()
+            _write(source, tokenizer, temporary, digest, progress)
             if not target.exists():
-                part.rename(target)
+                temporary.rename(target)
         except OSError as error:
             if not (target / "meta.json").exists():
-                raise ValueError(f"{part or folder}: cannot be written: {error.strerror}") from error
+                raise ValueError(f"{target}: cannot be written: {error.strerror}") from error
         finally:
-            if part is not None:
-                shutil.rmtree(part, ignore_errors=True)
-    return _in_order(opened(target), labels, source)
+            shutil.rmtree(temporary, ignore_errors=True)
+    return _in_order(replace(load(target), eos=tokenizer.eos_token), labels, source)
 
 
 def umask() -> int:
@@ -87,32 +85,32 @@ def umask() -> int:
     return mask
 
 
-def _in_order(found: Store, labels: tuple[str, ...], source: Source) -> Store:
+def _in_order(data: Store, labels: tuple[str, ...], source: Source) -> Store:
     """The store with its classes as a model numbers them."""
-    if found.classes is None or not labels or found.meta.labels == labels:
-        if found.classes is not None and len(found.meta.labels) == 1 and not labels:
-            raise ValueError(f"{source.name}: expected texts of at least 2 classes, got {len(found)} that are all {found.meta.labels[0]!r}")
-        return found
-    for i, label in enumerate(found.meta.labels):
+    if data.classes is None or not labels or data.meta.labels == labels:
+        if data.classes is not None and len(data.meta.labels) == 1 and not labels:
+            raise ValueError(f"{source.name}: expected texts of at least 2 classes, got {len(data)} that are all {data.meta.labels[0]!r}")
+        return data
+    for i, label in enumerate(data.meta.labels):
         if label not in labels:
-            where = source.where(int(np.flatnonzero(found.classes == i)[0]))
+            where = source.where(int(np.flatnonzero(data.classes == i)[0]))
             raise ValueError(f"{where}: expected one of the model's classes, {', '.join(labels)}; got {label!r}")
-    index = np.array([labels.index(label) for label in found.meta.labels], np.int32)
-    return replace(found, meta=replace(found.meta, labels=labels), classes=index[found.classes])
+    index = np.array([labels.index(label) for label in data.meta.labels], np.int32)
+    return replace(data, meta=replace(data.meta, labels=labels), classes=index[data.classes])
 
 
-def opened(folder: Path) -> Store:
+def load(folder: Path) -> Store:
     """A store that is on disk."""
     try:
-        found = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        meta = Meta(**found | {"streams": tuple(found["streams"]), "labels": tuple(found["labels"])})
-        tokens: dict[str, NDArray[Any]] = {stream: np.memmap(folder / f"{stream}.tokens", meta.dtype, "r") for stream in meta.streams}
+        fields = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        meta = Meta(**fields | {"streams": tuple(fields["streams"]), "labels": tuple(fields["labels"])})
+        tokens: dict[str, TokenIDs] = {stream: np.memmap(folder / f"{stream}.tokens", meta.dtype, "r") for stream in meta.streams}
         bounds: dict[str, NDArray[np.int64]] = {stream: np.memmap(folder / f"{stream}.bounds", np.int64, "r") for stream in meta.streams}
         classes = np.memmap(folder / "classes", np.int32, "r") if meta.labels else None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder}: damaged token files ({error}); delete the folder, and they are made anew") from error
+        raise ValueError(f"{folder}: damaged token files ({error}); delete the folder, and they are made again") from error
     if any(len(bounds[stream]) != meta.records + 1 or bounds[stream][-1] != len(tokens[stream]) for stream in meta.streams):
-        raise ValueError(f"{folder}: damaged token files; delete the folder, and they are made anew")
+        raise ValueError(f"{folder}: damaged token files; delete the folder, and they are made again")
     return Store(meta, tokens, bounds, classes)
 
 
@@ -126,20 +124,20 @@ class _Stream:
         self.bounds: IO[bytes] = (folder / f"{name}.bounds").open("wb")
         self.bounds.write(np.int64(0).tobytes())
 
-    def add(self, found: list[NDArray[Any]], begins: list[bool], ends: list[bool]) -> None:
-        """The IDs of some pieces, with bos before each that begins a record and eos behind each that ends one."""
-        flat = np.concatenate(found)
-        starts = np.concatenate(([0], np.cumsum([len(one) for one in found])))
+    def add(self, pieces: list[TokenIDs], begins: list[bool], ends: list[bool]) -> None:
+        """The IDs of some pieces, with bos before each that begins a record and eos after each that ends one."""
+        flat = np.concatenate(pieces)
+        starts = np.concatenate(([0], np.cumsum([len(piece) for piece in pieces])))
         begin, end = np.array(begins, bool), np.array(ends, bool)
         places = np.concatenate((starts[:-1][begin], starts[1:][end]))
         order = np.concatenate((np.flatnonzero(begin) * 2, np.flatnonzero(end) * 2 + 1))  # an empty piece has bos before eos
         values = np.concatenate((np.repeat(self.ends[0], begin.sum()), np.repeat(self.ends[1], end.sum())))
         sort = np.argsort(order, kind="stable")
-        whole = np.insert(flat, places[sort], values[sort])
-        self.tokens.write(whole.data)
-        lasts = starts[1:] + np.cumsum(begin) + np.cumsum(end)  # where each piece ends in `whole`
+        tokens = np.insert(flat, places[sort], values[sort])
+        self.tokens.write(tokens.data)
+        lasts = starts[1:] + np.cumsum(begin) + np.cumsum(end)  # where each piece ends in `tokens`
         self.bounds.write((self.written + lasts[end]).astype(np.int64).tobytes())
-        self.written += len(whole)
+        self.written += len(tokens)
         self.records += int(end.sum())
 
     def close(self) -> None:
@@ -153,57 +151,57 @@ def _write(source: Source, tokenizer: Tokenizer, folder: Path, digest: str, prog
     files = [_Stream(folder, stream, tokenizer, dtype) for stream in streams]
     text_bytes, unknown, classes = 0, 0, list[str]()
     try:
-        for batch, found in _encoded(source, tokenizer, dtype, progress):
+        for batch, pieces in _encoded(source, tokenizer, dtype, progress):
             begins, ends = [record.begins for record in batch], [record.ends for record in batch]
             for i, file in enumerate(files):
-                file.add(found[i :: len(files)], begins, ends)
+                file.add(pieces[i :: len(files)], begins, ends)
             text_bytes += sum(len(text.encode()) for record in batch for text in record.texts)
-            unknown += _unknown(tokenizer, batch, found)
+            unknown += _unknown(tokenizer, batch, pieces)
             if source.kind == "labelled":
                 classes += [record.label or "" for record in batch]
     finally:
         for file in files:
             file.close()
-    known = tuple(sorted(set(classes)))
+    labels = tuple(sorted(set(classes)))
     if source.kind == "labelled":
-        index = {label: i for i, label in enumerate(known)}
+        index = {label: i for i, label in enumerate(labels)}
         np.array([index[label] for label in classes], np.int32).tofile(folder / "classes")
-    meta = Meta(files[0].records, sum(file.written for file in files), text_bytes, unknown, dtype, streams, known, digest)
+    meta = Meta(files[0].records, sum(file.written for file in files), text_bytes, unknown, dtype, streams, labels, digest)
     (folder / "meta.json").write_text(json.dumps(asdict(meta), ensure_ascii=False), encoding="utf-8")
 
 
-def _encoded(source: Source, tokenizer: Tokenizer, dtype: str, progress: Progress) -> Iterator[tuple[list[Record], list[NDArray[Any]]]]:
-    """Batches of records with the IDs of their texts. The library works on all cores on one while the one before is written."""
-    table = _table(tokenizer, dtype)
+def _encoded(source: Source, tokenizer: Tokenizer, dtype: str, progress: Progress) -> Iterator[tuple[list[Record], list[TokenIDs]]]:
+    """Batches of records with the IDs of their texts. The library tokenises one on all cores while the one before is written."""
+    table = _table(tokenizer)
     with ThreadPoolExecutor(1) as worker:
-        waiting: tuple[list[Record], Future[list[Any]]] | None = None
+        waiting: tuple[list[Record], Future[list[tokenizers.Encoding]]] | None = None
         for batch in _batches(source, progress):
             texts = [text for record in batch for text in record.texts]
             if table is not None:
-                yield batch, [_looked_up(text, table, tokenizer.mask_token) for text in texts]
+                yield batch, [_looked_up(text, table).astype(dtype) for text in texts]
                 continue
             following = batch, worker.submit(tokenizer.encodings, texts)
             if waiting:
-                yield waiting[0], [np.array(one.ids, dtype) for one in waiting[1].result()]
+                yield waiting[0], [np.array(encoding.ids, dtype) for encoding in waiting[1].result()]
             waiting = following
         if waiting:
-            yield waiting[0], [np.array(one.ids, dtype) for one in waiting[1].result()]
+            yield waiting[0], [np.array(encoding.ids, dtype) for encoding in waiting[1].result()]
 
 
-def _table(tokenizer: Tokenizer, dtype: str) -> NDArray[Any] | None:
-    """Where tokens are characters, the token ID of every character there is, mask for those that have none; the library takes fifty times as long."""
-    tokens = [token for token, one in tokenizer.core.get_vocab().items() if one < tokenizer.mask_token]
-    if tokenizer.kind != "char" or any(len(token) != 1 for token in tokens):
+def _table(tokenizer: Tokenizer) -> NDArray[np.int32] | None:
+    """Where tokens are characters, the token ID of every Unicode character, −1 for those that have none; the library takes fifty times as long."""
+    if tokenizer.kind != "char":
         return None
-    table = np.full(sys.maxunicode + 1, tokenizer.mask_token, dtype)
-    for token in tokens:
-        table[ord(token)] = tokenizer.core.token_to_id(token)
+    table = np.full(sys.maxunicode + 1, -1, np.int32)
+    for token, one in tokenizer.core.get_vocab().items():
+        if len(token) == 1:  # mask, bos and eos have longer names
+            table[ord(token)] = one
     return table
 
 
-def _looked_up(text: str, table: NDArray[Any], absent: int) -> NDArray[Any]:
-    found = table[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
-    return np.asarray(found[found != absent])
+def _looked_up(text: str, table: NDArray[np.int32]) -> NDArray[np.int32]:
+    ids = table[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
+    return np.asarray(ids[ids >= 0])
 
 
 def _batches(source: Source, progress: Progress) -> Iterator[list[Record]]:
@@ -218,10 +216,9 @@ def _batches(source: Source, progress: Progress) -> Iterator[list[Record]]:
         yield batch
 
 
-def _unknown(tokenizer: Tokenizer, batch: list[Record], found: list[NDArray[Any]]) -> int:
-    if tokenizer.kind == "bpe":
-        return 0
+def _unknown(tokenizer: Tokenizer, batch: list[Record], pieces: list[TokenIDs]) -> int:
+    """How many characters, or words, of the batch the vocabulary lacks."""
     if tokenizer.kind == "char":
-        return sum(len(text) for record in batch for text in record.texts) - sum(len(one) for one in found)
-    unknown = tokenizer.core.token_to_id(UNKNOWN)
-    return sum(int((one == unknown).sum()) for one in found)
+        return sum(len(text) for record in batch for text in record.texts) - sum(len(piece) for piece in pieces)
+    unknown = tokenizer.unknown_token
+    return 0 if unknown is None else sum(int((piece == unknown).sum()) for piece in pieces)

@@ -1,1 +1,1 @@
-"""How good a trained model is, on data it was not trained on."""
+"""The metrics of a trained model on data it was not trained on."""

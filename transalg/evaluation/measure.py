@@ -1,37 +1,36 @@
-"""The figures of every task."""
+"""The metrics of every task on a validation set."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from typing import Any
 
 import numpy as np
 
-from transalg.data.batches import Plan
 from transalg.data.rows import Rows
-from transalg.data.shuffle import derive_seed
 from transalg.data.sources import TooLong
-from transalg.evaluation.probabilities import class_log_probabilities, log_probabilities
 from transalg.inference.beams import predict
+from transalg.inference.ensemble import as_models
 from transalg.inference.run import Run
-from transalg.model.layout import KERNEL_CALL_COST
+from transalg.model import Classifier, EDTransformer
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
-from transalg.tasks.examples import example
+from transalg.tasks import find
+from transalg.tasks.evaluation import evaluation_batches, evaluation_examples
+from transalg.tasks.predictions import class_log_probabilities
 from transalg.tokenization import Tokenizer
-from transalg.training.prepare import rows, tokens
+from transalg.training import prepare
 from transalg.training.report import Report
 
 Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What was found: figures in the order to show them, those of every class, and predictions, where there are some."""
+class Evaluation:
+    """The figures in the order to show them, those of every class, and the predictions if they were wanted."""
 
     figures: dict[str, float]
     classes: dict[str, dict[str, float]]
-    predictions: list[dict[str, Any]]
+    predictions: Sequence[Mapping[str, str | float]]
 
 
 def evaluate(
@@ -41,142 +40,150 @@ def evaluate(
     too_long: TooLong | None = None,
     predictions: bool = False,
     report: Report | None = None,
-) -> Measured:
-    """The figures of a run, or of several whose P̂ is averaged, on data, or on what they held back for validation."""
+) -> Evaluation:
+    """The figures of a run, or of an ensemble, on data, or on the validation set of the run."""
     for folder, config in zip(run.folders[1:], run.configs[1:], strict=True):
-        if not data and _held(config) != _held(run.config):
-            raise ValueError(f"{folder}: has trained on what {run.folder} held back; give --data")
+        if not data and _validation_set(config) != _validation_set(run.config):
+            raise ValueError(f"{folder}: was trained on the validation set of {run.folder}; give --data")
     report = report or Report()
-    held, everything = _data(run, data, too_long, report)
+    rows, complete = _data(run, data, too_long, report)
     if run.ell_max < run.model.hyper.ell_max:
         raise ValueError(f"ell_max: expected at least {run.model.hyper.ell_max} in all runs, as in {run.folder}")
-    models = list(run.models)
-    if run.task == "classify":
-        return _classes(run, models, held, predictions)
-    device = models[0].device
+    models, task = run.models, find(run.task)
+    if task.has_labels:
+        return _classes(run, as_models(models, Classifier), rows, predictions)
     total, right, count = 0.0, 0, 0
-    with report.work("Evaluating", len(held)) as progress:
-        for i, index, batch in _batches(held):
-            seed = derive_seed(2**31, 0, i)
-            arguments, _ = example(run.task, batch, run.model.hyper, seed).part(0, 1, device)
-            log_P, best = log_probabilities(models, run.task, arguments)
-            total, right, count = total - float(log_P.sum()), right + int(best.sum()), count + len(log_P)
-            progress(len(index))
+    with report.work("Evaluating", len(rows)) as progress:
+        for batch, example in evaluation_examples(task, rows, run.model.hyper):
+            inputs, _ = example.part(0, 1, models[0].device)
+            log_p, most_probable = task.log_probabilities(models, inputs)
+            total, right, count = total - float(log_p.sum()), right + int(most_probable.sum()), count + len(log_p)
+            progress(len(batch))
     if not count:
-        raise ValueError(f"{data or run.folder}: there is nothing to predict")
+        raise ValueError(f"{data or run.folder}: expected tokens to predict, got none")
     loss = total / count
     figures = {"loss": loss, "perplexity": exp(min(loss, 700.0))}
-    if run.task == "lm":
-        text_bytes = _bytes(held, run.tokenizer) if everything else 0
+    if "generate" in task.abilities:  # it predicts every token of the text once
+        text_bytes = _bytes(rows, run.tokenizer) if complete else 0
         figures |= {"bits per byte": total / log(2) / text_bytes} if text_bytes else {}
     figures["accuracy"] = right / count
     figures["predicted tokens"] = count
-    if run.task == "seq2seq":
-        return _pairs(run, models, held, figures, predictions, report)
-    return Measured(figures, {}, [])
+    if "predict" in task.abilities:
+        return _pairs(run, as_models(models, EDTransformer), rows, figures, predictions, report)
+    return Evaluation(figures, {}, [])
 
 
 def held_out(run: Run) -> Rows:
-    """What a run held back for validation."""
+    """The validation set of a run."""
     return _data(run, None, None, Report())[0]
 
 
-def _held(config: Config) -> tuple[Any, ...]:
-    """What tells which part of which data a run held back."""
+def _validation_set(config: Config) -> tuple[object, ...]:
+    """The options that determine the validation set of a run."""
     return config.data, config.valid, config.split, config.folds, config.fold
 
 
 def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, bool]:
-    """The rows to look at, and whether every character of the text is among their tokens."""
-    config = run.config if too_long is None else replace(run.config, too_long=too_long)
+    """The rows to evaluate on, and whether the vocabulary has every character of the text.
+
+    What is too long in other data is cut, unless `too_long` says otherwise; the validation set of a run is what it was in training.
+    """
+    config = replace(run.config, too_long=too_long or ("cut" if data else run.config.too_long))
     share = None if data or config.valid else config.share()
     if not data and not config.valid and share is None:
-        raise ValueError(f"{run.folder}: this run held nothing back for validation; give --data")
+        raise ValueError(f"{run.folder}: this run has no validation set; give --data")
     source = config.source(data or config.valid or config.data)
-    store = tokens(source, run.tokenizer, run.folder, report, run.labels)
-    if share and store.meta.digest != run_folder.facts(run.folder).get("data"):
-        raise ValueError(f"{config.data}: is not what it was when {run.folder} was trained; give --data")
-    train, valid = rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
-    return (valid if share else train).rows(), not store.meta.unknown
+    store = prepare.tokens(source, run.tokenizer, run.folder, report, run.labels)
+    if share and store.meta.digest != run_folder.best_metadata(run.folder).data:
+        raise ValueError(f"{config.data}: has changed since {run.folder} was trained; give --data")
+    train, valid = prepare.rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
+    rows = (train if valid is None else valid).rows()
+    if rows.cut:
+        report.note(f"{source.name}: {rows.cut:,} of {len(rows):,} texts are longer than ℓ_max = {run.model.hyper.ell_max:,} and are cut")
+    return rows, not store.meta.unknown
 
 
-def _batches(held: Rows) -> Iterator[tuple[int, Any, Any]]:
-    for i, index in enumerate(Plan(1, tokens=KERNEL_CALL_COST, shuffle=False).batches(held)):
-        yield i, index, held.batch(np.asarray(index))
-
-
-def _bytes(held: Rows, tokenizer: Tokenizer) -> int:
-    """Of the text that is predicted, in UTF-8; 0 for a vocabulary of words, which does not give text back as it was."""
+def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
+    """The length of the predicted text in UTF-8; 0 for a vocabulary of words, whose text cannot be restored exactly."""
     if tokenizer.kind == "word":
         return 0
-    ordinary = [str(tokenizer.core.id_to_token(one)) for one in range(tokenizer.mask_token)]
+    special, N_V = tokenizer.special_tokens, tokenizer.N_V
+    texts = ["" if token in special else tokenizer.core.id_to_token(token) or "" for token in range(N_V)]
     # a character of a byte-level token stands for a byte
-    each = np.array([*(len(token) if tokenizer.kind == "bpe" else len(token.encode()) for token in ordinary), 0, 0, 0])
+    token_bytes = np.array([len(text) if tokenizer.kind == "bpe" else len(text.encode()) for text in texts])
     total = 0
-    for _, _, batch in _batches(held):
+    for _, batch in evaluation_batches(rows):
         ids, lengths = batch.streams["x"]
-        there = np.arange(ids.shape[1]) < lengths[:, None]
-        there[:, 0] = False
-        total += int(each[ids][there].sum())
+        predicted = np.arange(ids.shape[1]) < lengths[:, None]
+        predicted[:, 0] = False
+        total += int(token_bytes[ids][predicted].sum())
     return total
 
 
-def _classes(run: Run, models: list[Any], held: Rows, keep: bool) -> Measured:
+def _classes(run: Run, models: Sequence[Classifier], rows: Rows, predictions: bool) -> Evaluation:
     N_C = len(run.labels)
-    table = np.zeros((N_C, N_C), int)  # [true, found]
-    loss, kept = 0.0, []
-    for _, _, batch in _batches(held):
-        x, c, lengths = example("classify", batch, run.model.hyper, 0).part(0, 1, models[0].device)[0]
+    confusion = np.zeros((N_C, N_C), int)  # [true, predicted]
+    loss, records = 0.0, list[dict[str, str | float]]()
+    for _, example in evaluation_examples(find(run.task), rows, run.model.hyper):
+        (x, c, lengths), _ = example.part(0, 1, models[0].device)
         log_P = class_log_probabilities(models, x, lengths)
         loss -= float(log_P.gather(1, c[:, None]).sum())
         guess = log_P.argmax(dim=1).cpu().numpy()
-        np.add.at(table, (c.cpu().numpy(), guess), 1)
-        if keep:
+        np.add.at(confusion, (c.cpu().numpy(), guess), 1)
+        if predictions:
             texts = [run.tokenizer.decode(row[:length].tolist()) for row, length in zip(x, lengths, strict=True)]
             probable = log_P.exp().max(dim=1).values.tolist()
-            kept += [
-                {"text": text, "label": run.labels[true], "prediction": run.labels[found], "probability": p}
-                for text, true, found, p in zip(texts, c.tolist(), guess.tolist(), probable, strict=True)
+            records += [
+                {"text": text, "label": run.labels[true], "prediction": run.labels[predicted], "probability": p}
+                for text, true, predicted, p in zip(texts, c.tolist(), guess.tolist(), probable, strict=True)
             ]
-    right, found, there = np.diag(table), table.sum(axis=0), table.sum(axis=1)
-    precision, recall = right / np.maximum(1, found), right / np.maximum(1, there)
-    f1 = 2 * right / np.maximum(1, found + there)
+    right, predicted, true = np.diag(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
+    precision, recall = right / np.maximum(1, predicted), right / np.maximum(1, true)
+    f1 = 2 * right / np.maximum(1, predicted + true)
     classes = {
-        label: {"precision": float(precision[i]), "recall": float(recall[i]), "F1": float(f1[i]), "texts": int(there[i])}
+        label: {"precision": float(precision[i]), "recall": float(recall[i]), "F1": float(f1[i]), "texts": int(true[i])}
         for i, label in enumerate(run.labels)
     }
-    figures = {"accuracy": float(right.sum() / there.sum()), "macro F1": float(f1[there > 0].mean())}
-    figures |= {"loss": loss / int(there.sum()), "texts": int(there.sum())}
-    return Measured(figures, classes, kept)
+    figures = {"accuracy": float(right.sum() / true.sum()), "macro F1": float(f1[true > 0].mean())}
+    figures |= {"loss": loss / int(true.sum()), "texts": int(true.sum())}
+    return Evaluation(figures, classes, records)
 
 
-def _pairs(run: Run, models: list[Any], held: Rows, figures: dict[str, float], keep: bool, report: Report) -> Measured:
+def _pairs(
+    run: Run, models: Sequence[EDTransformer], rows: Rows, figures: dict[str, float], predictions: bool, report: Report
+) -> Evaluation:
     import sacrebleu
 
     sources, references, guesses = list[str](), list[str](), list[str]()
     exact = wrong = length = 0
-    with report.work("Predicting", len(held)) as progress:
-        for _, index, batch in _batches(held):
-            (z, x, z_lengths, x_lengths), _ = example("seq2seq", batch, run.model.hyper, 0).part(0, 1, models[0].device)
-            found = predict(models, [row[:end].tolist() for row, end in zip(z, z_lengths, strict=True)], ell_gen=2 * max(x_lengths) + 8)
+    with report.work("Predicting", len(rows)) as progress:
+        for batch, example in evaluation_examples(find(run.task), rows, run.model.hyper):
+            (z, x, z_lengths, x_lengths), _ = example.part(0, 1, models[0].device)
+            outputs = predict(
+                models,
+                [row[:end].tolist() for row, end in zip(z, z_lengths, strict=True)],
+                ell_gen=2 * max(x_lengths) + 8,
+            )
             truth = [row[1 : end - 1].tolist() for row, end in zip(x, x_lengths, strict=True)]
-            exact += sum(ours == theirs for ours, theirs in zip(found, truth, strict=True))
-            wrong += sum(edits(ours, theirs) for ours, theirs in zip(found, truth, strict=True))
+            exact += sum(ours == theirs for ours, theirs in zip(outputs, truth, strict=True))
+            wrong += sum(edits(ours, theirs) for ours, theirs in zip(outputs, truth, strict=True))
             length += sum(len(theirs) for theirs in truth)
             sources += [run.tokenizer.decode(row[:end].tolist()) for row, end in zip(z, z_lengths, strict=True)]
             references += [run.tokenizer.decode(row) for row in truth]
-            guesses += [run.tokenizer.decode(row) for row in found]
-            progress(len(index))
+            guesses += [run.tokenizer.decode(row) for row in outputs]
+            progress(len(batch))
     figures |= {"exact match": exact / len(guesses), "token error rate": wrong / max(1, length)}
     figures |= {"BLEU": float(sacrebleu.corpus_bleu(guesses, [references]).score), "pairs": len(guesses)}
-    kept = (
-        [{"source": z, "target": x, "prediction": guess} for z, x, guess in zip(sources, references, guesses, strict=True)] if keep else []
+    records = (
+        [{"source": z, "target": x, "prediction": guess} for z, x, guess in zip(sources, references, guesses, strict=True)]
+        if predictions
+        else []
     )
-    return Measured(figures, {}, kept)
+    return Evaluation(figures, {}, records)
 
 
 def edits(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many insertions, deletions and replacements make one of the other (Levenshtein's distance)."""
+    """Levenshtein's distance: the least number of insertions, deletions and replacements that turn one into the other."""
     row = list(range(len(other) + 1))
     for i, left in enumerate(one, 1):
         corner, row[0] = row[0], i

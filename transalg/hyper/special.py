@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Index = TypeVar("Index", bound=Any)  # a whole number, or an array or a tensor of them
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,11 @@ class SpecialTokens:
         """The ordinary ones of some tokens."""
         return [token for token in tokens if token not in self]
 
-    def ordinary(self, index: int) -> int:
-        """The ordinary token with this index, counted from 0: every ID but the special ones, in ascending order."""
+    def ordinary(self, index: Index) -> Index:
+        """The ordinary token with this index, counted from 0: every ID but the special ones, in ascending order. Also for arrays and tensors."""
         for token in self.ids:
-            index += index >= token
-        return index
+            index = index + (index >= token)
+        return index  # type: ignore[no-any-return]
 
     def require(self, name: str) -> int:
         """The ID of mask, bos or eos; a ValueError if the vocabulary lacks it."""

@@ -1,10 +1,10 @@
-"""Algorithms 14 and 15, and every other way to use a trained model: on token IDs here, on text with `transalg.load`."""
+"""Algorithms 14 and 15 and all other uses of a trained model: on token IDs here, on text with `transalg.load`."""
 
 from transalg.cpu import pack, quantize
 
 from .beams import Hypothesis, predict, search
 from .decoding import Continuation, continuations, generate
-from .samplers import RepetitionPenalty, Sampler, Temperature, TopK, TopP, samplers
+from .samplers import RepetitionPenalty, Sampler, Temperature, TopK, TopP, sampler_chain
 
 __all__ = [
     "Continuation",
@@ -19,6 +19,6 @@ __all__ = [
     "pack",
     "predict",
     "quantize",
-    "samplers",
+    "sampler_chain",
     "search",
 ]

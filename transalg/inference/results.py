@@ -1,43 +1,50 @@
-"""What a run answers: a text it wrote, the class of a text, how probable a text is."""
+"""What a run returns: a completion, the class of a text, the score of a text."""
 
 from dataclasses import dataclass
 from math import exp
 
 
+class CutText(UserWarning):
+    """Texts longer than ℓ_max were cut."""
+
+
 @dataclass(frozen=True)
 class Completion:
-    """A text that a model wrote."""
+    """A text that a model generated."""
 
     text: str
     ids: list[int]
-    log_p: float  # log P̂ of all of it, with eos if it came
-    ended: bool  # by eos or a stop string, not by its length
-    score: float | None = None  # what a search ranks by
+    log_p: float  # log P̂ of all its tokens, including eos if it was drawn
+    ended: bool  # by eos or a stop string, not by the length limit
+    score: float | None = None  # of beam search
 
 
 @dataclass(frozen=True)
 class Classification:
-    """The most probable class of a text, and P̂ of all of them."""
+    """The most probable class of a text, and P̂ of every class."""
 
     label: str
     P: dict[str, float]
 
     @property
     def probability(self) -> float:
+        """P̂ of the most probable class."""
         return self.P[self.label]
 
 
 @dataclass(frozen=True)
 class Score:
-    """How probable a text is: log P̂ of every token."""
+    """The log-probability of a text, token by token."""
 
     tokens: list[str]
     log_p: list[float]
 
     @property
     def total(self) -> float:
+        """log P̂ of the text."""
         return sum(self.log_p)
 
     @property
     def perplexity(self) -> float:
+        """exp of the mean loss per token."""
         return exp(min(700.0, -self.total / max(1, len(self.log_p))))

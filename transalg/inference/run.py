@@ -1,187 +1,235 @@
 """A trained model with its tokenizer: text in, text out."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, Unpack, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transalg.cpu import pack
+from transalg.checks import integer
+from transalg.cpu import packed
 from transalg.cpu import quantize as quantized
-from transalg.hyper import from_dict
+from transalg.hyper import Hyper
 from transalg.inference import beams as seq2seq
 from transalg.inference import one_pass
-from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, own_numbers, shortest
+from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, sample_generators
 from transalg.inference.detokenizer import IncrementalDetokenizer, stop_strings
-from transalg.inference.results import Classification, Completion, Score
-from transalg.inference.samplers import Sampler, samplers
+from transalg.inference.ensemble import as_models, common_ell_max
+from transalg.inference.options import PredictionOptions, SamplingOptions, TooLong
+from transalg.inference.results import Classification, Completion, CutText, Score
+from transalg.inference.samplers import Sampler, sampler_chain
+from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.model.transformer import Transformer
 from transalg.runs import folder as run_folder
-from transalg.runs.config import Config, Task, read
-from transalg.tasks.examples import MODELS
+from transalg.runs.config import Config, read
+from transalg.runs.models import device_named, load_best
+from transalg.tasks import Ability, find
 from transalg.tokenization import Tokenizer
 from transalg.tokenization.tokenizer import UNKNOWN
-from transalg.training.processes import device_named
 
+Texts = list[str] | tuple[str, ...]
 Quantize = Literal["int8"] | None
-Progress = Callable[[int], object]
-WORKS: dict[str, tuple[Task, ...]] = {  # what can be done with models of which tasks
-    "generate": ("lm",),
-    "predict": ("seq2seq",),
-    "fill": ("mlm",),
-    "classify": ("classify",),
-    "embed": ("lm", "mlm", "seq2seq", "classify"),
-    "score": ("lm", "mlm", "seq2seq"),
-}
-INSTEAD = {"lm": "generate, embed, score", "mlm": "fill, embed, score", "seq2seq": "predict, embed, score", "classify": "classify, embed"}
+Progress = Callable[[int], object]  # called with the number of texts that have been finished since the last call
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run, read back: its best model, its tokenizer, its options. Several runs of one vocabulary are an ensemble, whose P̂ is averaged."""
+    """A run, loaded: its best model, tokenizer and configuration. Several runs of one vocabulary are an ensemble, whose P̂ is averaged."""
 
     folders: tuple[Path, ...]
-    task: Task
-    models: tuple[Any, ...]
+    task: str
+    models: tuple[Transformer[Hyper], ...]
     tokenizer: Tokenizer
     labels: tuple[str, ...]
     configs: tuple[Config, ...]
-    packed: dict[bool, tuple[Any, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def load(cls, *folders: str | Path, device: str = "cpu", quantize: Quantize = None) -> "Run":
-        """The runs in these folders, on this device; with their weights in 8 bits if asked for."""
+        """Load the runs in these folders to this device; with quantize="int8", with weights in 8 bits."""
         if not folders:
             raise ValueError("expected the folder of a run")
-        found = [cls._one(Path(folder), device) for folder in folders]
-        first = found[0]
-        for other in found[1:]:
+        runs = [cls._one(Path(folder), device) for folder in folders]
+        first = runs[0]
+        for other in runs[1:]:
             if (other.task, other.labels, other.tokenizer.core.to_str()) != (first.task, first.labels, first.tokenizer.core.to_str()):
                 raise ValueError(f"{other.folder}: expected the task, the vocabulary and the classes of {first.folder}, got others")
-        models = [quantized(each.model, quantize) if quantize else each.model for each in found]
-        configs = tuple(each.configs[0] for each in found)
-        return cls(tuple(each.folder for each in found), first.task, tuple(models), first.tokenizer, first.labels, configs)
+        models = [quantized(each.model, quantize) if quantize else each.model for each in runs]
+        configs = tuple(each.configs[0] for each in runs)
+        return cls(tuple(each.folder for each in runs), first.task, tuple(models), first.tokenizer, first.labels, configs)
 
     @classmethod
     def _one(cls, folder: Path, device: str) -> "Run":
-        facts = run_folder.facts(folder)
-        model = MODELS[facts["task"]](from_dict(facts["hyper"]), device="meta")
-        tensors = {name: tensor.to(device_named(device)) for name, tensor in run_folder.tensors(folder).items()}
-        model.load_state_dict(tensors, assign=True)
-        model.requires_grad_(True)
-        tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        model, metadata = load_best(folder, device_named(device))
+        tokenizer = Tokenizer.load(folder / run_folder.TOKENIZER)
         if tokenizer.N_V != model.hyper.N_V:
             raise ValueError(f"{folder}: the model has N_V = {model.hyper.N_V}, but tokenizer.json has {tokenizer.N_V} tokens")
-        config = Config.from_dict(read(folder / "config.toml"))
-        return cls((folder,), facts["task"], (model.eval(),), tokenizer, tuple(facts["labels"]), (config,))
+        config = Config.from_dict(read(folder / run_folder.CONFIG))
+        return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,))
 
     @property
     def folder(self) -> Path:
+        """The folder of the first run."""
         return self.folders[0]
 
     @property
-    def model(self) -> Any:
+    def model(self) -> Transformer[Hyper]:
+        """The model of the first run."""
         return self.models[0]
 
     @property
     def config(self) -> Config:
+        """The configuration of the first run."""
         return self.configs[0]
 
     @property
     def ell_max(self) -> int:
-        return shortest(self.models)
-
-    def _decoders(self, rows: int) -> tuple[Any, ...]:
-        """The models in the form that is fastest for so many rows at a time, made when first asked for."""
-        alone = rows == 1
-        if alone not in self.packed:
-            self.packed[alone] = tuple(pack(model, 1 if alone else None) for model in self.models)
-        return self.packed[alone]
+        """ℓ_max, the longest sequence that all models take."""
+        return common_ell_max(self.models)
 
     # Algorithm 14 ------------------------------------------------------------------------------------------------------
 
-    def generate(self, prompt: str | Sequence[str] = "", *, samples: int = 1, **options: Any) -> Any:
-        """What follows a prompt, or each of several; a list of as many as `samples` says, if it is more than 1.
-
-        Options: ell_gen (200), tau (1), top_k, top_p, repetition_penalty, samplers instead of these, stop strings, seed, truncate.
-        """
-        found = self.written(_several(prompt, "prompt"), samples=samples, **options)
-        texts = [[one.text for one in each] if samples > 1 else each[0].text for each in found]
-        return texts[0] if isinstance(prompt, str) else texts
-
-    def stream(self, prompt: str = "", *, stop: str | Sequence[str] = (), **options: Any) -> Iterator[str]:
-        """What follows a prompt, piece by piece as it comes, whole characters only."""
-        decoding = self._begin([prompt], 1, **options)
-        stops, text, seen = stop_strings(stop), IncrementalDetokenizer(self.tokenizer, decoding.rows[0]), 0
-        while decoding.going:
-            came = decoding.step()
-            text.add(token for _, token in came)
-            cut = text.cut(stops)
-            if cut is not None:
-                decoding.end(0)
-            ready = len(text.text) - text.pending(stops) if cut is None and decoding.going else len(text.whole()) if cut is None else cut
-            if ready > seen:
-                yield text.text[seen:ready]
-                seen = ready
-
-    def written(
+    @overload
+    def generate(self, prompt: str = "", *, samples: Literal[1] = 1, **options: Unpack[SamplingOptions]) -> str: ...
+    @overload
+    def generate(self, prompt: Texts, *, samples: Literal[1] = 1, **options: Unpack[SamplingOptions]) -> list[str]: ...
+    @overload
+    def generate(self, prompt: str = "", *, samples: int, **options: Unpack[SamplingOptions]) -> str | list[str]: ...
+    @overload
+    def generate(self, prompt: Texts, *, samples: int, **options: Unpack[SamplingOptions]) -> list[str] | list[list[str]]: ...
+    def generate(
         self,
-        prompts: Sequence[str],
-        *,
-        samples: int = 1,
-        stop: str | Sequence[str] = (),
-        progress: Progress = lambda _: None,
-        **options: Any,
-    ) -> list[list[Completion]]:
-        """The same as `generate`, with token IDs and log P̂; so many samples for every prompt."""
-        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-            raise ValueError(f"samples: expected 1 or more, got {samples}")
-        stops = stop_strings(stop)
-        results: list[list[Completion]] = [[] for _ in prompts]
-        for index in by_length(prompts, max(1, ROWS // samples)):
-            decoding = self._begin([prompts[i] for i in index], samples, **options)
-            texts = [IncrementalDetokenizer(self.tokenizer, row) for row in decoding.rows]
-            while decoding.going:
-                for row, token in decoding.step():
-                    if stops:
-                        texts[row].add([token])
-                        if texts[row].cut(stops) is not None:
-                            decoding.end(row)
-            for k, i in enumerate(index):
-                rows = range(k * samples, (k + 1) * samples)
-                results[i] = [self._written(decoding.rows[row], decoding.found[row], stops) for row in rows]
-                progress(1)
-        return results
-
-    def _begin(
-        self,
-        prompts: Sequence[str],
-        count: int,
+        prompt: str | Texts = "",
         *,
         ell_gen: int = 200,
         tau: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
         repetition_penalty: float = 1.0,
-        chosen: Sequence[Sampler] | None = None,
+        samplers: Sequence[Sampler] | None = None,
+        stop: str | Sequence[str] = (),
+        samples: int = 1,
         seed: int | None = None,
         truncate: bool = False,
-    ) -> Decoding:
-        self.can("generate")
-        given = tuple(chosen) if chosen is not None else samplers(tau, top_k, top_p, repetition_penalty)
-        rows = [self.prompt_ids(prompt, truncate) for prompt in prompts]
-        _, twins = own_numbers(seeded(seed), count)
-        return begin(self._decoders(len(rows) * count), rows, given, ell_gen=ell_gen, generators=twins)
+    ) -> str | list[str] | list[list[str]]:
+        """Continue a prompt, or each of several, by at most ℓ_gen tokens. With samples > 1, a list of texts for each prompt.
 
-    def _written(self, row: list[int], found: Continuation, stops: Sequence[str]) -> Completion:
-        text = IncrementalDetokenizer(self.tokenizer, row[: len(row) - len(found.ids)])
-        text.add(found.ids)
-        cut = text.cut(stops)
-        whole = text.whole()
-        log_p = sum(found.log_p) + (found.log_p_eos or 0.0)
-        return Completion(whole if cut is None else whole[:cut], found.ids, log_p, found.ended)
+        tau is the temperature, 0 for greedy decoding; top_k and top_p (nucleus sampling) restrict the choice; `samplers` replaces all of
+        these. The text ends before a stop string. The same seed gives the same text. A prompt longer than ℓ_max tokens is an error, or
+        with `truncate` its end is used.
+        """
+        results = self.completions(
+            _as_list(prompt, "prompt"),
+            ell_gen=ell_gen,
+            tau=tau,
+            top_k=top_k,
+            top_p=top_p,
+            repetition_penalty=repetition_penalty,
+            samplers=samplers,
+            stop=stop,
+            samples=samples,
+            seed=seed,
+            truncate=truncate,
+        )
+        if samples == 1:
+            texts = [completion.text for (completion,) in results]
+            return texts[0] if isinstance(prompt, str) else texts
+        lists = [[completion.text for completion in each] for each in results]
+        return lists[0] if isinstance(prompt, str) else lists
+
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        ell_gen: int = 200,
+        tau: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        repetition_penalty: float = 1.0,
+        samplers: Sequence[Sampler] | None = None,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        truncate: bool = False,
+    ) -> Iterator[str]:
+        """Continue a prompt as `generate` does, and yield the text in pieces as it is generated; only complete characters."""
+        chain, stops = _samplers(samplers, tau, top_k, top_p, repetition_penalty), stop_strings(stop)
+        decoding = self._begin(self._decoders(1, ell_gen), [prompt], chain, ell_gen, 1, seed, truncate)
+        detokenizer, shown = IncrementalDetokenizer(self.tokenizer, decoding.rows[0]), 0
+        while decoding.active:
+            detokenizer.add(token for _, token in decoding.step())
+            ready = detokenizer.find_stop(stops)
+            if ready is not None:
+                decoding.end(0)
+            elif decoding.active:
+                ready = len(detokenizer.text) - detokenizer.pending(stops)
+            else:
+                ready = len(detokenizer.finish())
+            if ready > shown:
+                yield detokenizer.text[shown:ready]
+                shown = ready
+
+    def completions(
+        self,
+        prompts: Sequence[str],
+        *,
+        ell_gen: int = 200,
+        tau: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        repetition_penalty: float = 1.0,
+        samplers: Sequence[Sampler] | None = None,
+        stop: str | Sequence[str] = (),
+        samples: int = 1,
+        seed: int | None = None,
+        truncate: bool = False,
+        progress: Progress = lambda _: None,
+    ) -> list[list[Completion]]:
+        """The same as `generate`, with token IDs and log P̂: a list of `samples` completions for every prompt."""
+        chain, stops = _samplers(samplers, tau, top_k, top_p, repetition_penalty), stop_strings(stop)
+        models = self._decoders(len(prompts) * integer("samples", samples, 1), ell_gen)
+        results: list[list[Completion]] = [[] for _ in prompts]
+        for index in by_length(prompts, max(1, ROWS // samples)):
+            decoding = self._begin(models, [prompts[i] for i in index], chain, ell_gen, samples, seed, truncate)
+            detokenizers = [IncrementalDetokenizer(self.tokenizer, row) for row in decoding.rows]
+            while decoding.active:
+                for row, token in decoding.step():
+                    if stops:
+                        detokenizers[row].add([token])
+                        if detokenizers[row].find_stop(stops) is not None:
+                            decoding.end(row)
+            for k, i in enumerate(index):
+                rows = range(k * samples, (k + 1) * samples)
+                results[i] = [self._completion(decoding.rows[row], decoding.continuations[row], stops) for row in rows]
+                progress(1)
+        return results
+
+    def _decoders(self, rows: int, ell_gen: int) -> list[DTransformer]:
+        """The models, with packed weights where that pays. `packed` is called each time, for it notices changed weights."""
+        self.can("generate")
+        return packed(as_models(self.models, DTransformer), rows, integer("ell_gen", ell_gen, 0))
+
+    def _begin(
+        self,
+        models: list[DTransformer],
+        prompts: Sequence[str],
+        samplers: Sequence[Sampler],
+        ell_gen: int,
+        samples: int,
+        seed: int | None,
+        truncate: bool,
+    ) -> Decoding:
+        rows = [self.prompt_ids(prompt, truncate) for prompt in prompts]
+        return begin(models, rows, samplers, ell_gen=ell_gen, generators=sample_generators(seeded(seed), samples)[1])
+
+    def _completion(self, row: list[int], continuation: Continuation, stops: Sequence[str]) -> Completion:
+        detokenizer = IncrementalDetokenizer(self.tokenizer, row[: len(row) - len(continuation.ids)])
+        detokenizer.add(continuation.ids)
+        stop = detokenizer.find_stop(stops)
+        log_p = sum(continuation.log_p) + (continuation.log_p_eos or 0.0)
+        return Completion(detokenizer.finish()[:stop], continuation.ids, log_p, continuation.ended)
 
     def prompt_ids(self, text: str, truncate: bool = False) -> list[int]:
         """bos and the tokens of a prompt."""
@@ -194,13 +242,50 @@ class Run:
 
     # Algorithm 15 ------------------------------------------------------------------------------------------------------
 
-    def predict(self, text: str | Sequence[str], *, n_best: int | None = None, **options: Any) -> Any:
-        """What a text, or each of several, is turned into; with n_best, a list of that many `Completion` with scores, best first.
+    @overload
+    def predict(self, text: str, *, n_best: None = None, **options: Unpack[PredictionOptions]) -> str: ...
+    @overload
+    def predict(self, text: Texts, *, n_best: None = None, **options: Unpack[PredictionOptions]) -> list[str]: ...
+    @overload
+    def predict(self, text: str, *, n_best: int, **options: Unpack[PredictionOptions]) -> list[Completion]: ...
+    @overload
+    def predict(self, text: Texts, *, n_best: int, **options: Unpack[PredictionOptions]) -> list[list[Completion]]: ...
+    def predict(
+        self,
+        text: str | Texts,
+        *,
+        n_best: int | None = None,
+        beams: int = 1,
+        alpha: float = 1.0,
+        ell_gen: int | None = None,
+        tau: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        repetition_penalty: float = 1.0,
+        seed: int | None = None,
+        too_long: TooLong = "cut",
+    ) -> str | list[str] | list[Completion] | list[list[Completion]]:
+        """Turn a text, or each of several, into another. With n_best, a list of that many completions with scores, best first.
 
-        Options: beams (1), alpha (1), ell_gen, tau (0), top_k, top_p, repetition_penalty, seed.
+        By greedy decoding, by beam search (beams > 1, ranked by log P̂ / ℓ^alpha), or by sampling (tau > 0, top_k, top_p). At most ell_gen
+        tokens. A text longer than ℓ_max is cut with a warning, or refused with too_long="error".
         """
-        found = self.predictions(_several(text, "text"), n_best=n_best or 1, **options)
-        texts = [each if n_best else each[0].text for each in found]
+        results = self.predictions(
+            _as_list(text, "text"),
+            n_best=1 if n_best is None else n_best,
+            beams=beams,
+            alpha=alpha,
+            ell_gen=ell_gen,
+            tau=tau,
+            top_k=top_k,
+            top_p=top_p,
+            repetition_penalty=repetition_penalty,
+            seed=seed,
+            too_long=too_long,
+        )
+        if n_best is not None:
+            return results[0] if isinstance(text, str) else results
+        texts = [best[0].text for best in results]
         return texts[0] if isinstance(text, str) else texts
 
     def predictions(
@@ -216,142 +301,174 @@ class Run:
         top_p: float | None = None,
         repetition_penalty: float = 1.0,
         seed: int | None = None,
+        too_long: TooLong = "cut",
         progress: Progress = lambda _: None,
     ) -> list[list[Completion]]:
-        """The same as `predict`, n for every text: the best that beams find, or, with τ above 0, so many samples."""
+        """The same as `predict`: for every text the n best of a search, or n samples."""
         self.can("predict")
-        draws = bool(tau) or top_k is not None or top_p is not None or repetition_penalty != 1
-        if draws and beams > 1:
-            raise ValueError("beams: a search draws nothing; give beams, or tau, top_k, top_p and repetition_penalty")
-        z = [self.whole_ids(text, "input") for text in texts]
-        results: list[list[Completion]] = [[] for _ in texts]
-        for index in by_length(z, 64):
-            part = [z[i] for i in index]
-            if draws:
-                chosen = samplers(tau, top_k, top_p, repetition_penalty)
-                drawn = seq2seq.samples(
-                    self._decoders(len(part) * n_best), part, chosen, ell_gen=ell_gen, count=n_best, generator=seeded(seed)
-                )
-                found = [[self._written([self.model.hyper.bos_token, *one.ids], one, ()) for one in each] for each in drawn]
-            else:
-                searched = seq2seq.search(
-                    self._decoders(len(part) * max(beams, n_best)),
-                    part,
-                    beams=max(beams, n_best),
-                    alpha=alpha,
-                    ell_gen=ell_gen,
-                    n_best=n_best,
-                )
-                found = [
-                    [Completion(self.tokenizer.decode(one.ids), one.ids, one.log_p, one.ended, one.score) for one in each]
-                    for each in searched
-                ]
-            for i, each in zip(index, found, strict=True):
-                results[i] = each
-            progress(len(index))
-        return results
+        models, z = as_models(self.models, EDTransformer), self.encode_all(texts, "input", too_long=too_long)
+        integer("n_best", n_best, 1)
+        if seq2seq.is_sampled(beams, tau, top_k, top_p, repetition_penalty):
+            samplers = sampler_chain(tau, top_k, top_p, repetition_penalty)
+            samples = seq2seq.sample(models, z, samplers, ell_gen=ell_gen, samples=n_best, generator=seeded(seed), progress=progress)
+            bos = [self.tokenizer.bos_token]
+            return [[self._completion([*bos, *sample.ids], sample, ()) for sample in each] for each in samples]
+        width = max(beams, n_best)
+        best = seq2seq.search(models, z, beams=width, alpha=alpha, ell_gen=ell_gen, n_best=n_best, progress=progress)
+        return [
+            [Completion(self.tokenizer.decode(one.ids), one.ids, one.log_p, one.ended, one.score) for one in hypotheses]
+            for hypotheses in best
+        ]
 
     # One pass ----------------------------------------------------------------------------------------------------------
 
-    def fill(self, text: str, k: int = 5) -> list[list[tuple[str, float]]]:
+    def fill(self, text: str, k: int = 5, *, too_long: TooLong = "cut") -> list[list[tuple[str, float]]]:
         """For every <mask> in a text, the k most probable tokens and their P̂."""
-        return self.fills([text], k)[0]
+        return self.fills([text], k, too_long=too_long)[0]
 
-    def fills(self, texts: Sequence[str], k: int = 5) -> list[list[list[tuple[str, float]]]]:
+    def fills(
+        self, texts: Sequence[str], k: int = 5, *, too_long: TooLong = "cut", progress: Progress = lambda _: None
+    ) -> list[list[list[tuple[str, float]]]]:
+        """The same as `fill` for several texts. A text longer than ℓ_max is cut with a warning, but never before a mask."""
         self.can("fill")
-        rows = [self.whole_ids(text, "text", special=True) for text in texts]
-        for text, row in zip(texts, rows, strict=True):
-            if self.tokenizer.mask_token not in row:
+        mask = self.tokenizer.mask_token
+        for text in texts:
+            ids = self.encode(text, "text", special=True)
+            if mask not in ids:
                 raise ValueError(f"text: expected a <mask> to fill in {_short(text)}")
-        return [[[(self.tokenizer.token(one), p) for one, p in mask] for mask in row] for row in one_pass.fill(self.models, rows, k)]
+            if mask in ids[self.ell_max - 1 :]:
+                raise ValueError(
+                    f"text: expected every <mask> in the first ℓ_max = {self.ell_max:,} tokens, eos included, of {_short(text)}"
+                )
+        rows = self.encode_all(texts, "text", special=True, too_long=too_long)
+        results = one_pass.fill(as_models(self.models, ETransformer), rows, k, progress)
+        return [[[(self.tokenizer.token(token), p) for token, p in candidates] for candidates in masks] for masks in results]
 
-    def classify(self, text: str | Sequence[str]) -> Any:
-        """The class of a text, or of each of several, with P̂ of all classes."""
+    @overload
+    def classify(self, text: str, *, too_long: TooLong = "cut", progress: Progress = ...) -> Classification: ...
+    @overload
+    def classify(self, text: Texts, *, too_long: TooLong = "cut", progress: Progress = ...) -> list[Classification]: ...
+    def classify(
+        self, text: str | Texts, *, too_long: TooLong = "cut", progress: Progress = lambda _: None
+    ) -> Classification | list[Classification]:
+        """The class of a text, or of each of several, with P̂ of every class. A text longer than ℓ_max is cut with a warning."""
         self.can("classify")
-        texts = _several(text, "text")
-        P = one_pass.classify(self.models, [self.whole_ids(one, "text") for one in texts]).tolist()
-        found = [
+        rows = self.encode_all(_as_list(text, "text"), "text", too_long=too_long)
+        P = one_pass.classify(as_models(self.models, Classifier), rows, progress).tolist()
+        results = [
             Classification(self.labels[max(range(len(row)), key=row.__getitem__)], dict(zip(self.labels, row, strict=True))) for row in P
         ]
-        return found[0] if isinstance(text, str) else found
+        return results[0] if isinstance(text, str) else results
 
-    def embed(self, text: str | Sequence[str], *, pooling: one_pass.Pooling = "mean", normalize: bool = False) -> NDArray[np.float32]:
-        """A vector for a text, or a matrix with a row for each of several; of length 1 with `normalize`. Of an ensemble, the first model's."""
+    def embed(
+        self,
+        text: str | Texts,
+        *,
+        pooling: one_pass.Pooling = "mean",
+        normalize: bool = False,
+        too_long: TooLong = "cut",
+        progress: Progress = lambda _: None,
+    ) -> NDArray[np.float32]:
+        """A vector for a text, or a matrix with a row for each of several; of an ensemble, the first model's.
+
+        `normalize` scales every vector to length 1. A text longer than ℓ_max is cut with a warning.
+        """
         self.can("embed")
-        rows = [self.whole_ids(one, "text") for one in _several(text, "text")]
-        found = one_pass.embed(self.model, rows, pooling)
-        found = torch.nn.functional.normalize(found, dim=1) if normalize else found
-        matrix: NDArray[np.float32] = found.numpy()
+        rows = self.encode_all(_as_list(text, "text"), "text", too_long=too_long)
+        vectors = one_pass.embed(self.model, rows, pooling, progress)
+        vectors = torch.nn.functional.normalize(vectors, dim=1) if normalize else vectors
+        matrix: NDArray[np.float32] = vectors.numpy()
         return matrix[0] if isinstance(text, str) else matrix
 
     def score(self, text: str, *, context: str | None = None, eos: bool = False) -> Score:
-        """log P̂ of every token of a text: given those before it, or, for an mlm, given all others; of a seq2seq model, given the context z."""
+        """log P̂ of every token of a text: given those before it, or, for an mlm, given all others; for a seq2seq model, given the context z."""
         return self.scores([text], contexts=None if context is None else [context], eos=eos)[0]
 
-    def scores(self, texts: Sequence[str], *, contexts: Sequence[str] | None = None, eos: bool = False) -> list[Score]:
+    def scores(
+        self, texts: Sequence[str], *, contexts: Sequence[str] | None = None, eos: bool = False, progress: Progress = lambda _: None
+    ) -> list[Score]:
+        """The same as `score` for several texts."""
         self.can("score")
-        if (contexts is not None) != (self.task == "seq2seq"):
-            raise ValueError(
-                f"context: expected {'the text it comes from' if self.task == 'seq2seq' else 'none'} for a model of {self.task}"
-            )
-        if self.task == "mlm":
-            rows = [self.whole_ids(text, "text") for text in texts]
+        task = find(self.task)
+        if (contexts is not None) != task.has_context:
+            raise ValueError(f"context: expected {'the text it comes from' if task.has_context else 'none'} for a model of {self.task}")
+        if task.bidirectional:
+            rows = self.encode_all(texts, "text", too_long="error")
             shown = [row[1:-1] for row in rows]
         else:
             rows = [self.encode(text, "text") if eos else self.encode(text, "text")[:-1] for text in texts]
             shown = [row[1:] for row in rows]
-        z = None if contexts is None else [self.whole_ids(text, "context") for text in contexts]
-        found = one_pass.score(self.models, rows, z)
-        return [Score([self.tokenizer.token(one) for one in row], log_p) for row, log_p in zip(shown, found, strict=True)]
+        z = None if contexts is None else self.encode_all(contexts, "context", too_long="error")
+        log_p = one_pass.score(self.models, rows, z, progress)
+        return [Score([self.tokenizer.token(token) for token in row], values) for row, values in zip(shown, log_p, strict=True)]
 
     # Text --------------------------------------------------------------------------------------------------------------
 
-    def can(self, what: str) -> None:
-        """A ValueError if this is nothing for a model of this task."""
-        if self.task not in WORKS[what]:
-            raise ValueError(f"{self.folder}: a model for {self.task} cannot {what}; it can {INSTEAD[self.task]}")
+    def can(self, what: Ability) -> None:
+        """A ValueError if a model of this task cannot do this."""
+        abilities = find(self.task).abilities
+        if what not in abilities:
+            raise ValueError(f"{self.folder}: a model for {self.task} cannot {what}; it can {', '.join(abilities)}")
 
-    def encode(self, text: str, what: str, *, special: bool = False) -> list[int]:
-        """bos … eos of a text, which must have a token that the vocabulary has, unless it is empty."""
+    def encode(self, text: str, symbol: str, *, special: bool = False) -> list[int]:
+        """bos … eos of a text. Unless it is empty, the vocabulary must have some of its tokens."""
         if not isinstance(text, str):
-            raise ValueError(f"{what}: expected a text, got {type(text).__name__}")
+            raise ValueError(f"{symbol}: expected a text, got {type(text).__name__}")
         ids = self.tokenizer.encode(text, special=special)
         if text and not self.known(text, special):
-            raise ValueError(f"{what}: nothing of {_short(text)} is in the vocabulary of {self.folder}")
+            raise ValueError(f"{symbol}: nothing of {_short(text)} is in the vocabulary of {self.folder}")
         return ids
+
+    def encode_all(self, texts: Sequence[str], symbol: str, *, special: bool = False, too_long: TooLong) -> list[list[int]]:
+        """bos … eos of every text. One of more than ℓ_max tokens is cut to ℓ_max, eos last, with one warning for all; or it is an error."""
+        if too_long not in ("cut", "error"):
+            raise ValueError(f"too_long: expected cut or error, got {too_long}")
+        rows, cut = list[list[int]](), 0
+        for text in texts:
+            ids = self.encode(text, symbol, special=special)
+            if len(ids) > self.ell_max:
+                if too_long == "error":
+                    raise ValueError(
+                        f"{symbol}: {len(ids):,} tokens with bos and eos in {_short(text)}; this model takes at most ℓ_max = {self.ell_max:,}"
+                    )
+                ids, cut = [*ids[: self.ell_max - 1], ids[-1]], cut + 1
+            rows.append(ids)
+        if cut:
+            warnings.warn(f"{cut:,} of {len(texts):,} texts cut to ℓ_max = {self.ell_max:,} tokens", CutText, stacklevel=3)
+        return rows
 
     def known(self, text: str, special: bool = False) -> bool:
-        """Whether the vocabulary has anything of a text."""
+        """Whether the vocabulary has any token of a text."""
         unknown = self.tokenizer.core.token_to_id(UNKNOWN) if self.tokenizer.kind == "word" else None
-        return any(one != unknown for one in self.tokenizer.encode(text, ends=False, special=special))
-
-    def whole_ids(self, text: str, what: str, *, special: bool = False) -> list[int]:
-        """bos … eos, which the model takes as a whole."""
-        ids = self.encode(text, what, special=special)
-        if len(ids) > self.ell_max:
-            raise ValueError(
-                f"{what}: {len(ids):,} tokens with bos and eos in {_short(text)}; this model takes at most ℓ_max = {self.ell_max:,}"
-            )
-        return ids
+        return any(token != unknown for token in self.tokenizer.encode(text, ends=False, special=special))
 
 
-def _several(text: str | Sequence[str], what: str) -> list[str]:
-    """A text, or several, as several."""
-    found = [text] if isinstance(text, str) else list(text) if isinstance(text, Sequence) else [text]
-    if not found or not all(isinstance(one, str) for one in found):
-        raise ValueError(f"{what}: expected a text or a list of texts, got {text!r}")
-    return found
+def _as_list(text: str | Sequence[str], symbol: str) -> list[str]:
+    """One text or several as a list."""
+    texts = [text] if isinstance(text, str) else list(text) if isinstance(text, Sequence) else [text]
+    if not texts or not all(isinstance(each, str) for each in texts):
+        raise ValueError(f"{symbol}: expected a text or a list of texts, got {text!r}")
+    return texts
+
+
+def _samplers(
+    samplers: Sequence[Sampler] | None, tau: float, top_k: int | None, top_p: float | None, repetition_penalty: float
+) -> tuple[Sampler, ...]:
+    """The samplers, or the usual ones with these options."""
+    if samplers is None:
+        return sampler_chain(tau, top_k, top_p, repetition_penalty)
+    if (tau, top_k, top_p, repetition_penalty) != (1.0, None, None, 1.0):
+        raise ValueError("samplers: expected these or tau, top_k, top_p and repetition_penalty, got both")
+    return tuple(samplers)
 
 
 def seeded(seed: int | None) -> torch.Generator:
-    """Random numbers of this seed, or others each time."""
+    """A generator with this seed, or with a random one."""
     if seed is None:
         generator = torch.Generator()
         generator.seed()
         return generator
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise ValueError(f"seed: expected a number from 0 to 2^63 − 1, got {seed}")
-    return torch.Generator().manual_seed(seed)
+    return torch.Generator().manual_seed(integer("seed", seed, 0, 2**63 - 1))
 
 
 def _short(text: str) -> str:

@@ -112,6 +112,7 @@ class Classifier(Encoder[ClassifierHyper]):
     """Classification (§3) with the encoder of Algorithm 9: logits of the classes, read off the first token, bos."""
 
     hyper_kind = ClassifierHyper
+    hyper: ClassifierHyper
 
     def forward(self, ids: IDs, lengths: Lengths = None, segments: IDs | None = None) -> Float[Tensor, "B N_C"]:
         """Logits of the classes."""

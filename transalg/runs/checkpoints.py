@@ -1,75 +1,73 @@
-"""What a run keeps on disk: safetensors with what belongs to them as JSON in the header, whole or not at all."""
+"""Checkpoints: tensors as safetensors, with metadata as JSON in the header; one file, or a folder of shards. Nothing is pickled."""
 
-import json
-import os
 import shutil
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from transalg.data.store import umask
+from transalg.atomic import atomic_path, sync_to_disk
 from transalg.model.parameters import is_sharded
+from transalg.runs.metadata import Metadata, NewerFormat
 
-# torch.distributed.checkpoint takes 1.5 s to import: only what is sharded waits for it.
+if TYPE_CHECKING:  # takes 1.5 s to import: only sharded checkpoints wait for it
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 Tensors = dict[str, Tensor]
-Facts = dict[str, Any]
-KEY = "transalg"  # of the JSON in a header
-MODEL, OPTIMISER = "model.", "optimiser."  # what a name begins with
+KEY = "transalg"  # of the metadata in a header
+MODEL, OPTIMISER = "model.", "optimiser."  # prefixes of names
+SHARDED_METADATA = "facts.json"
+UNCHANGED = "the previous checkpoint is unchanged"
 
 
-def save(path: Path, tensors: Tensors, facts: Facts) -> None:
-    """Write one file in the place of another: to a file beside it first, and only when that is on disk, under its name."""
-    part = path.with_name(f".{path.name}.part")
+def save(path: Path, tensors: Tensors, metadata: Metadata) -> None:
+    """Write one file, atomically."""
     try:
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, part, {"format": "pt", KEY: json.dumps(facts)})
-        os.chmod(part, 0o666 & ~umask())
-        to_disk(part)
-        os.replace(part, path)
-        to_disk(path.parent)
-    except (OSError, SafetensorError) as error:
-        part.unlink(missing_ok=True)
-        raise ValueError(f"{path}: cannot be written: {_reason(error)}; what was there before is still there") from error
+        with atomic_path(path) as temporary:
+            _save_file(temporary, tensors, metadata)
+    except ValueError as error:
+        raise ValueError(f"{error}; {UNCHANGED}") from error
 
 
-def write(path: Path, text: str) -> None:
-    """A text file, whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
+def _save_file(path: Path, tensors: Tensors, metadata: Metadata) -> None:
+    header = {"format": "pt", KEY: metadata.to_json()}
     try:
-        part.write_text(text, encoding="utf-8")
-        to_disk(part)
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ValueError(f"{path}: cannot be written: {_reason(error)}") from error
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, header)
+    except SafetensorError as error:
+        raise OSError(_reason(error)) from error
 
 
-def load(path: Path, *, header: bool = False) -> tuple[Tensors, Facts]:
-    """The tensors of a file, and what belongs to them; only that, if it is the header that is wanted."""
+def load(path: Path) -> tuple[Tensors, Metadata]:
+    """The tensors of a file, and their metadata."""
+    return _read(path, with_tensors=True)
+
+
+def load_metadata(path: Path) -> Metadata:
+    """The metadata of a file, from its header alone."""
+    return _read(path, with_tensors=False)[1]
+
+
+def _read(path: Path, *, with_tensors: bool) -> tuple[Tensors, Metadata]:
     try:
         with safe_open(path, "pt") as file:
-            facts: Facts = json.loads((file.metadata() or {})[KEY])
-            return {} if header else {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+            metadata = Metadata.from_json((file.metadata() or {})[KEY])
+            return {name: file.get_tensor(name) for name in file.keys()} if with_tensors else {}, metadata  # noqa: SIM118
     except FileNotFoundError as error:
         raise ValueError(f"{path}: there is no such file") from error
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: not a whole checkpoint of transalg: {_reason(error)}") from error
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise _unreadable(path, error) from error
 
 
-def facts(path: Path) -> Facts:
-    """What belongs to the tensors of a file."""
-    return load(path, header=True)[1]
-
-
-def save_sharded(folder: Path, tensors: Tensors, facts: Facts) -> None:
-    """Every process writes its own part of every tensor, into a folder that has its name only when all are done."""
+def save_sharded(folder: Path, tensors: Tensors, metadata: Metadata) -> None:
+    """Every process writes its shard of every tensor, into a folder that gets its name only when all are done."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save as save_shards
@@ -83,11 +81,11 @@ def save_sharded(folder: Path, tensors: Tensors, facts: Facts) -> None:
         save_shards(tensors, storage_writer=HuggingFaceStorageWriter(str(part), save_distributed=True))
     except CheckpointException as error:
         reasons = {_reason(failure[0]) for failure in error.failures.values()}
-        raise ValueError(f"{folder}: cannot be written: {', '.join(sorted(reasons))}; what was there before is still there") from error
+        raise ValueError(f"{folder}: cannot be written: {', '.join(sorted(reasons))}; {UNCHANGED}") from error
     if first:
         files = {path.name: path.stat().st_size for path in sorted(part.glob("*.safetensors"))}
-        (part / "facts.json").write_text(json.dumps({**facts, "files": files}))
-        to_disk(part / "facts.json")
+        (part / SHARDED_METADATA).write_text(replace(metadata, files=files).to_json(), encoding="utf-8")
+        sync_to_disk(part / SHARDED_METADATA)
         old = folder.with_name(f".{folder.name}.old")
         if folder.exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -97,25 +95,25 @@ def save_sharded(folder: Path, tensors: Tensors, facts: Facts) -> None:
     dist.barrier()
 
 
-def sharded(folder: Path) -> Path | None:
-    """The folder of a sharded checkpoint, under its own name or, if a process died between two renamings, under that of the one before."""
-    return next((path for path in (folder, folder.with_name(f".{folder.name}.old")) if (path / "facts.json").exists()), None)
+def find_sharded(folder: Path) -> Path | None:
+    """The folder of a sharded checkpoint; or the one before it, if a process died between two renamings."""
+    return next((path for path in (folder, folder.with_name(f".{folder.name}.old")) if (path / SHARDED_METADATA).exists()), None)
 
 
-def facts_sharded(folder: Path) -> Facts:
-    """What belongs to a sharded checkpoint, if all its files are there."""
+def load_sharded_metadata(folder: Path) -> Metadata:
+    """The metadata of a sharded checkpoint, if it is complete."""
     try:
-        facts: Facts = json.loads((folder / "facts.json").read_text())
-        there = {path.name: path.stat().st_size for path in folder.glob("*.safetensors")}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{folder}: not a whole checkpoint of transalg: {_reason(error)}") from error
-    if facts.get("files") != there:
-        raise ValueError(f"{folder}: not a whole checkpoint of transalg: expected the files {facts.get('files')}, got {there}")
-    return facts
+        metadata = Metadata.from_json((folder / SHARDED_METADATA).read_text(encoding="utf-8"))
+        files = {path.name: path.stat().st_size for path in folder.glob("*.safetensors")}
+    except (OSError, ValueError, TypeError) as error:
+        raise _unreadable(folder, error) from error
+    if metadata.files != files:
+        raise _unreadable(folder, ValueError(f"expected the files {metadata.files}, got {files}"))
+    return metadata
 
 
 def load_sharded(folder: Path, tensors: Tensors) -> None:
-    """Fill tensors, sharded in whatever way or not at all, from what any number of processes wrote."""
+    """Fill tensors, sharded in any way or not at all, from what any number of processes wrote."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.state_dict_loader import load as load_shards
@@ -126,51 +124,51 @@ def load_sharded(folder: Path, tensors: Tensors) -> None:
             load_shards(tensors, storage_reader=HuggingFaceStorageReader(str(folder)))
         except CheckpointException as error:
             reasons = {_reason(failure[0]) for failure in error.failures.values()}
-            raise ValueError(f"{folder}: not a whole checkpoint of transalg: {', '.join(sorted(reasons))}") from error
+            raise _unreadable(folder, ValueError(", ".join(sorted(reasons)))) from error
 
 
-def names_sharded(folder: Path) -> dict[str, Any]:
-    """What tensors a sharded checkpoint has: name, size and dtype."""
+def sharded_sizes(folder: Path) -> "dict[str, TensorStorageMetadata]":
+    """Size and dtype of every tensor of a sharded checkpoint, by name."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-    return dict(HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata)
+    stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    return {name: each for name, each in stored.items() if isinstance(each, TensorStorageMetadata)}
 
 
-def state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> Tensors:
-    """All tensors of a run: the parameters, and what the optimisers know of each."""
+def state(model: nn.Module, optimisers: Iterable[Optimizer]) -> Tensors:
+    """All tensors of a run: the parameters, and the optimisers' state of each."""
     parameters = _parameters(model)
     names = {parameter: name for name, parameter in parameters.items()}
-    found: Tensors = {MODEL + name: parameter.detach() for name, parameter in parameters.items()}
+    tensors: Tensors = {MODEL + name: parameter.detach() for name, parameter in parameters.items()}
     for optimiser in optimisers:
-        for parameter, known in optimiser.state.items():
-            found |= {f"{OPTIMISER}{names[parameter]}.{key}": value for key, value in known.items()}
-    return found
+        for parameter, values in optimiser.state.items():
+            tensors |= {f"{OPTIMISER}{names[parameter]}.{key}": value for key, value in values.items()}
+    return tensors
 
 
 @torch.no_grad()
-def restore(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], tensors: Tensors) -> None:
-    """Put all tensors of a run back, whole ones into a model that may be sharded."""
-    parameters = _parameters(model)
-    of = {parameter: optimiser for optimiser in optimisers for group in optimiser.param_groups for parameter in group["params"]}
+def restore(model: nn.Module, optimisers: Iterable[Optimizer], tensors: Tensors) -> None:
+    """Put all tensors of a run back, full ones into a model that may be sharded."""
+    parameters, owners = _parameters(model), _owners(optimisers)
     if {name for name in tensors if name.startswith(MODEL)} != {MODEL + name for name in parameters}:
         raise ValueError("the checkpoint has other parameters than the model")
     for key, value in tensors.items():
         if key.startswith(MODEL):
             parameter = parameters[key.removeprefix(MODEL)]
-            parameter.copy_(_like(value, parameter))
+            parameter.copy_(_sharded_like(value, parameter))
         else:
             name, _, symbol = key.removeprefix(OPTIMISER).rpartition(".")
             parameter = parameters[name]
-            of[parameter].state[parameter][symbol] = _like(value, parameter) if value.ndim else value.to(parameter.device)
+            owners[parameter].state[parameter][symbol] = _sharded_like(value, parameter) if value.ndim else value.to(parameter.device)
 
 
 @torch.no_grad()
-def restore_sharded(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], folder: Path) -> None:
+def restore_sharded(model: nn.Module, optimisers: Iterable[Optimizer], folder: Path) -> None:
     """The same from a sharded checkpoint, into a model that may be sharded in another way or not at all."""
-    parameters = _parameters(model)
-    of = {parameter: optimiser for optimiser in optimisers for group in optimiser.param_groups for parameter in group["params"]}
+    parameters, owners = _parameters(model), _owners(optimisers)
     tensors: Tensors = {MODEL + name: parameter.detach() for name, parameter in parameters.items()}
-    for key, saved in names_sharded(folder).items():
+    for key, saved in sharded_sizes(folder).items():
         if key.startswith(OPTIMISER):
             name, _, symbol = key.removeprefix(OPTIMISER).rpartition(".")
             parameter, dtype = parameters[name], saved.properties.dtype
@@ -180,16 +178,20 @@ def restore_sharded(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer
                 if alike
                 else torch.empty(saved.size, dtype=dtype, device=parameter.device)
             )
-            of[parameter].state[parameter][symbol] = tensors[key] = value
+            owners[parameter].state[parameter][symbol] = tensors[key] = value
     load_sharded(folder, tensors)
 
 
-def _parameters(model: nn.Module) -> dict[str, Any]:
-    """By name, and sharded if they are so: behind a forward pass `named_parameters` of a sharded model has whole ones."""
+def _owners(optimisers: Iterable[Optimizer]) -> dict[Tensor, Optimizer]:
+    return {parameter: optimiser for optimiser in optimisers for group in optimiser.param_groups for parameter in group["params"]}
+
+
+def _parameters(model: nn.Module) -> Tensors:
+    """By name, and sharded if they are so: after a forward pass `named_parameters` of a sharded model has full ones."""
     return model.state_dict(keep_vars=True)
 
 
-def _like(value: Tensor, parameter: Tensor) -> Tensor:
+def _sharded_like(value: Tensor, parameter: Tensor) -> Tensor:
     """On the device of a parameter, and sharded as it is."""
     value = value.to(parameter.device)
     if not is_sharded(parameter):
@@ -200,18 +202,15 @@ def _like(value: Tensor, parameter: Tensor) -> Tensor:
     return sharded
 
 
-def to_disk(path: Path) -> None:
-    """Not only to the system's memory."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    if isinstance(error, NewerFormat):
+        return ValueError(f"{path}: {error}")
+    return ValueError(f"{path}: not a complete checkpoint of transalg: {_reason(error)}")
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, KeyError):
-        return "its header has no facts"
+        return "its header has no metadata"
     return str(error).splitlines()[0].removeprefix("Error while serializing: ") if str(error) else type(error).__name__

@@ -1,44 +1,51 @@
-"""A run's folder: config.toml, tokenizer.json, metrics.jsonl, and the best and the last model."""
+"""A run's folder: config.toml, tokenizer.json, metrics.jsonl, and the best and the last model, each a file or a folder of shards."""
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from transalg.runs import checkpoints
+from transalg.runs.metadata import Metadata
 
 BEST, LAST = "best", "last"
+CONFIG, TOKENIZER, METRICS, TENSORBOARD = "config.toml", "tokenizer.json", "metrics.jsonl", "tensorboard"
 
 
-def facts(run: Path) -> dict[str, Any]:
-    """What the best model of a run says of itself: task, hyper, labels, step, val_loss."""
-    folder = _sharded(run)
-    return checkpoints.facts(run / f"{BEST}.safetensors") if folder is None else checkpoints.facts_sharded(folder)
+def checkpoint_file(run: Path, name: str) -> Path:
+    """Where a checkpoint that is not sharded lies; a sharded one lies in the folder of the same name."""
+    return run / f"{name}.safetensors"
 
 
-def last(run: Path) -> dict[str, Any] | None:
-    """What the last checkpoint of a run says of itself; None if there is none yet."""
-    folder, path = checkpoints.sharded(run / LAST), run / f"{LAST}.safetensors"
+def best_metadata(run: Path) -> Metadata:
+    """The metadata of a run's best model."""
+    folder = _sharded_best(run)
+    return checkpoints.load_metadata(checkpoint_file(run, BEST)) if folder is None else checkpoints.load_sharded_metadata(folder)
+
+
+def last_metadata(run: Path) -> Metadata | None:
+    """The metadata of a run's last checkpoint; None before the first."""
+    folder, path = checkpoints.find_sharded(run / LAST), checkpoint_file(run, LAST)
     if path.exists():
-        return checkpoints.facts(path)
-    return None if folder is None else checkpoints.facts_sharded(folder)
+        return checkpoints.load_metadata(path)
+    return None if folder is None else checkpoints.load_sharded_metadata(folder)
 
 
-def tensors(run: Path) -> checkpoints.Tensors:
-    """The parameters of the best model of a run, by name."""
-    folder = _sharded(run)
+def best_tensors(run: Path) -> checkpoints.Tensors:
+    """The parameters of a run's best model, by name."""
+    folder = _sharded_best(run)
     if folder is None:
-        return checkpoints.load(run / f"{BEST}.safetensors")[0]
-    checkpoints.facts_sharded(folder)
-    found = {name: torch.empty(saved.size, dtype=saved.properties.dtype) for name, saved in checkpoints.names_sharded(folder).items()}
-    checkpoints.load_sharded(folder, found)
-    return {name.removeprefix(checkpoints.MODEL): tensor for name, tensor in found.items()}
+        return checkpoints.load(checkpoint_file(run, BEST))[0]
+    checkpoints.load_sharded_metadata(folder)
+    tensors = {name: torch.empty(saved.size, dtype=saved.properties.dtype) for name, saved in checkpoints.sharded_sizes(folder).items()}
+    checkpoints.load_sharded(folder, tensors)
+    return {name.removeprefix(checkpoints.MODEL): tensor for name, tensor in tensors.items()}
 
 
-def _sharded(run: Path) -> Path | None:
+def _sharded_best(run: Path) -> Path | None:
+    """The folder of the best model's shards; None if it is one file."""
     if not run.is_dir():
         raise ValueError(f"{run}: expected the folder of a run, there is none")
-    folder = checkpoints.sharded(run / BEST)
-    if folder is None and not (run / f"{BEST}.safetensors").exists():
-        raise ValueError(f"{run}: there is no trained model in this folder (no {BEST}.safetensors)")
-    return None if (run / f"{BEST}.safetensors").exists() else folder
+    folder, path = checkpoints.find_sharded(run / BEST), checkpoint_file(run, BEST)
+    if folder is None and not path.exists():
+        raise ValueError(f"{run}: there is no trained model in this folder (no {path.name})")
+    return None if path.exists() else folder

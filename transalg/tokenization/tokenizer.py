@@ -1,100 +1,126 @@
-"""A tokenizer: token IDs 0, …, N_V−4 for what occurs in text, then mask, bos and eos (§4)."""
+"""A tokenizer: text ↔ token IDs, and which of them are mask, bos and eos (§4)."""
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
 from tokenizers.processors import TemplateProcessing
 
+from transalg.atomic import atomic_write
 from transalg.hyper import HasSpecialTokens, SpecialTokens
 
 MASK, BOS, EOS = "<mask>", "<bos>", "<eos>"
 SPECIAL = (MASK, BOS, EOS)
-UNKNOWN = "<unk>"  # in vocabularies of words only: what is said about words that are not in it
+UNKNOWN = "<unk>"  # in vocabularies of words only: the token of all words that the vocabulary lacks
 
 
 class Tokenizer(HasSpecialTokens):
-    """Text to x = [bos, …, eos] and back, around a tokenizer of the `tokenizers` library, whose `tokenizer.json` others read unchanged."""
+    """Text to x = [bos, …, eos] and back, around a tokenizer of the `tokenizers` library, whose `tokenizer.json` others read unchanged.
 
-    def __init__(self, core: tokenizers.Tokenizer) -> None:
-        N_V = core.get_vocab_size()
-        if [core.token_to_id(token) for token in SPECIAL] != [N_V - 3, N_V - 2, N_V - 1]:
-            raise ValueError(f"tokenizer: expected {', '.join(SPECIAL)} as its last three tokens, got others")
+    The special tokens are those named <mask>, <bos> and <eos>, wherever they stand in the vocabulary, unless `special` gives their IDs:
+    `Tokenizer(core, special=SpecialTokens(mask=103, bos=101, eos=102))`. One that the vocabulary lacks is None.
+    """
+
+    def __init__(self, core: tokenizers.Tokenizer, *, special: SpecialTokens | None = None) -> None:
         self.core = core
+        self._special = _named(core) if special is None else special
+        if not self._special.ids:
+            raise ValueError(
+                f"tokenizer: expected a vocabulary with {', '.join(SPECIAL[:-1])} or {SPECIAL[-1]}, or their IDs; got none of them"
+            )
+        for token in self._special.ids:
+            if core.id_to_token(token) is None:
+                raise ValueError(f"special: expected token IDs of the vocabulary, from 0 to {self.N_V - 1}, got {token}")
 
     @classmethod
     def closed(cls, core: tokenizers.Tokenizer) -> "Tokenizer":
-        """A tokenizer whose vocabulary is complete but for mask, bos and eos, which go to its end."""
+        """A tokenizer whose vocabulary is complete but for mask, bos and eos, which become its last three tokens."""
         core.add_special_tokens(list(SPECIAL))
         ends = [(BOS, core.token_to_id(BOS)), (EOS, core.token_to_id(EOS))]
-        core.post_processor = TemplateProcessing(single=f"{BOS} $A {EOS}", special_tokens=ends)
+        core.post_processor = TemplateProcessing(single=f"{BOS} $A {EOS}", special_tokens=ends)  # for others who read the file
         return cls(core)
 
-    @property
+    @cached_property
     def N_V(self) -> int:
-        return int(self.core.get_vocab_size())
+        """One more than the largest token ID; a vocabulary of others may have gaps."""
+        return 1 + max(self.core.get_vocab().values())
 
     @property
     def special_tokens(self) -> SpecialTokens:
-        return SpecialTokens(*(self.core.token_to_id(token) for token in SPECIAL))
+        return self._special
 
-    @property
+    @cached_property
     def kind(self) -> str:
-        """char, word or bpe."""
+        """char, word, or bpe, which stands for parts of words of every sort."""
         model = type(self.core.model).__name__
         if model == "WordLevel":
             return "word"
-        return "bpe" if self.core.pre_tokenizer is not None else "char"
+        plain = model == "BPE" and self.core.pre_tokenizer is None and self.core.normalizer is None
+        return "char" if plain and all(len(token) == 1 for token in self.ordinary()) else "bpe"
+
+    def ordinary(self) -> dict[str, int]:
+        """The vocabulary without the special tokens: the ID of every token."""
+        return {token: one for token, one in self.core.get_vocab().items() if one not in self._special}
+
+    def digest(self) -> str:
+        """A hash of all that token IDs depend on."""
+        special = "" if self._special == _named(self.core) else repr(self._special)
+        return hashlib.blake2b((self.core.to_str() + special).encode()).hexdigest()
 
     def encode(self, text: str, *, ends: bool = True, special: bool = False) -> list[int]:
-        """x, between bos and eos if ends; with special, "<mask>" in the text is the mask token, otherwise six characters like any others."""
+        """x, with bos before and eos after it if `ends`, as far as the vocabulary has them.
+
+        With `special`, "<mask>" in the text is the mask token; otherwise it is six characters like any others.
+        """
         return self.encode_many([text], ends=ends, special=special)[0]
 
     def encode_many(self, texts: Iterable[str], *, ends: bool = True, special: bool = False) -> list[list[int]]:
         """x of every text, on all cores."""
-        return [found.ids for found in self.encodings(list(texts), ends=ends, special=special)]
+        bos, eos = ([token] if ends and token is not None else [] for token in (self._special.bos, self._special.eos))
+        return [bos + encoding.ids + eos for encoding in self.encodings(list(texts), special=special)]
 
-    def encodings(self, texts: list[str], *, ends: bool = False, special: bool = False) -> list[tokenizers.Encoding]:
-        """The same as the library has it, before the IDs are Python's."""
+    def encodings(self, texts: list[str], *, special: bool = False) -> list[tokenizers.Encoding]:
+        """The library's own results, without bos and eos, before the IDs become Python's."""
         self.core.encode_special_tokens = not special
         try:
-            return list(self.core.encode_batch_fast(texts, add_special_tokens=ends))
+            return list(self.core.encode_batch_fast(texts, add_special_tokens=False))
         finally:
             self.core.encode_special_tokens = False
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         """The text of x, without mask, bos and eos."""
-        return str(self.core.decode([one for one in ids if one < self.mask_token], skip_special_tokens=False))
+        return str(self.core.decode(self._special.without(ids), skip_special_tokens=False))
 
     def token(self, one: int) -> str:
         """What a token ID stands for, to be shown."""
-        if self.kind == "bpe" and one < self.mask_token:
-            return str(self.core.decode([one]))
+        if self.kind == "bpe" and one not in self._special:
+            return str(self.core.decode([one], skip_special_tokens=False))
         return str(self.core.id_to_token(one))
 
     def unknown(self, text: str) -> list[str]:
-        """What of a text the vocabulary does not have: characters that encoding leaves out, words that become <unk>; each once, in order."""
+        """The parts of a text that the vocabulary lacks: characters, which encoding leaves out, or words, which become <unk>; each once, in order."""
         if self.kind == "bpe":
             return []
         parts = list(text) if self.kind == "char" else [part for part, _ in self.core.pre_tokenizer.pre_tokenize_str(text)]
         return list(dict.fromkeys(part for part in parts if self.core.token_to_id(part) is None))
 
+    @property
+    def unknown_token(self) -> int | None:
+        """The ID that stands for every word the vocabulary lacks; None where tokens are not words."""
+        return self.core.token_to_id(self.core.model.unk_token) if self.kind == "word" else None
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tokenizer.json, whole or not at all."""
-        target = Path(path)
-        part = target.with_name(f".{target.name}.part")
-        try:
-            part.write_text(self.core.to_str(pretty=True), encoding="utf-8")
-            part.replace(target)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise ValueError(f"{target}: cannot be written: {error.strerror}") from error
+        """Write tokenizer.json, atomically."""
+        with atomic_write(path) as file:
+            file.write(self.core.to_str(pretty=True))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
-        """Read tokenizer.json."""
+    def load(cls, path: str | os.PathLike[str], *, special: SpecialTokens | None = None) -> "Tokenizer":
+        """Read tokenizer.json; `special` as for `Tokenizer`."""
         try:
             text = Path(path).read_text(encoding="utf-8")
             json.loads(text)
@@ -104,6 +130,10 @@ class Tokenizer(HasSpecialTokens):
         except Exception as error:  # the library raises Exception itself
             raise ValueError(f"{path}: not a tokenizer.json: {str(error).splitlines()[0]}") from error
         try:
-            return cls(core)
+            return cls(core, special=special)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+
+
+def _named(core: tokenizers.Tokenizer) -> SpecialTokens:
+    return SpecialTokens(*(core.token_to_id(name) for name in SPECIAL))

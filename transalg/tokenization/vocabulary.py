@@ -15,12 +15,12 @@ KINDS: tuple[Kind, ...] = ("char", "word", "bpe")
 BYTES = 256
 
 
-def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, least: int = 1) -> Tokenizer:
+def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, min_count: int = 1) -> Tokenizer:
     """A tokenizer for these texts.
 
     char: every character that occurs, in the order of Unicode. Lossless for text of these characters; others are left out.
     word: words and punctuation apart, the most frequent first, at most vocab_size, with <unk> for all others and for words that occur fewer than
-    `least` times. Text comes back with single spaces between words.
+    `min_count` times. Text comes back with single spaces between words.
     bpe: bytes, and the pairs that occur most, merged until there are vocab_size. Lossless for any text.
     """
     if kind not in KINDS:
@@ -30,37 +30,36 @@ def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, le
         raise ValueError(f"vocab_size: expected at least {smallest} for {kind}, {', '.join(SPECIAL)} included, got {vocab_size}")
     if kind == "char":
         return _characters(texts, vocab_size)
-    return _words(texts, vocab_size, least) if kind == "word" else _byte_pairs(texts, vocab_size or 8192)
+    return _words(texts, vocab_size, min_count) if kind == "word" else _byte_pairs(texts, vocab_size or 8192)
 
 
 def _characters(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
     if vocab_size is None:
-        found = set[str]()
+        characters = set[str]()
         for text in texts:
-            found.update(text)
-        kept = list(found)
+            characters.update(text)
     else:
         counts = Counter(character for text in texts for character in text)
-        kept = [character for character, _ in counts.most_common(vocab_size - len(SPECIAL))]
-    if not kept:
+        characters = {character for character, _ in counts.most_common(vocab_size - len(SPECIAL))}
+    if not characters:
         raise ValueError("tokenizer: expected some text to train on, got none")
-    core = tokenizers.Tokenizer(models.BPE(vocab={character: i for i, character in enumerate(sorted(kept))}, merges=[]))
+    core = tokenizers.Tokenizer(models.BPE(vocab={character: i for i, character in enumerate(sorted(characters))}, merges=[]))
     core.decoder = decoders.Fuse()
     return Tokenizer.closed(core)
 
 
-def _words(texts: Iterable[str], vocab_size: int | None, least: int) -> Tokenizer:
-    apart = pre_tokenizers.Whitespace()
+def _words(texts: Iterable[str], vocab_size: int | None, min_count: int) -> Tokenizer:
+    splitter = pre_tokenizers.Whitespace()
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(word for word, _ in apart.pre_tokenize_str(text))
+        counts.update(word for word, _ in splitter.pre_tokenize_str(text))
     common = counts.most_common(None if vocab_size is None else vocab_size - len(SPECIAL) - 1)
-    kept = [word for word, count in common if count >= least] or [word for word, _ in common]
-    if not kept:
+    words = [word for word, count in common if count >= min_count] or [word for word, _ in common]
+    if not words:
         raise ValueError("tokenizer: expected some words to train on, got none")
-    vocabulary = {word: i for i, word in enumerate([*kept, UNKNOWN])}
+    vocabulary = {word: i for i, word in enumerate([*words, UNKNOWN])}
     core = tokenizers.Tokenizer(models.WordLevel(vocab=vocabulary, unk_token=UNKNOWN))
-    core.pre_tokenizer = apart
+    core.pre_tokenizer = splitter
     core.decoder = decoders.WordPiece(prefix="\uffff", cleanup=True)  # no space before punctuation; nothing has this prefix
     return Tokenizer.closed(core)
 
@@ -75,7 +74,7 @@ def _byte_pairs(texts: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def from_files(vocabulary: str | os.PathLike[str], merges: str | os.PathLike[str]) -> Tokenizer:
-    """A byte-level BPE that exists: GPT-2's encoder.json and vocab.bpe, say. Its IDs stay as they are; mask, bos and eos come behind."""
+    """An existing byte-level BPE, for example GPT-2's encoder.json and vocab.bpe. Its IDs stay as they are; mask, bos and eos follow."""
     try:
         model = models.BPE.from_file(os.fspath(vocabulary), os.fspath(merges))
     except Exception as error:  # the library raises Exception itself

@@ -1,28 +1,30 @@
-"""Ctrl-C: a run stops behind the step it is at, not in the middle of it."""
+"""Ctrl-C: a run stops after the step it is at, not in the middle of it."""
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import Any
+
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 class Interrupt:
-    """While this is on, Ctrl-C and the signal to terminate ask the run to stop behind its step; a second Ctrl-C stops it at once."""
+    """While this is on, Ctrl-C and the signal to terminate request a stop after the current step; a second Ctrl-C stops at once."""
 
     def __init__(self) -> None:
-        self.asked = False
-        self.before: dict[int, Any] = {}
+        self.stop_requested = False
+        self.previous: dict[signal.Signals, Handler] = {}
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
-            self.before = {one: signal.signal(one, self._ask) for one in (signal.SIGINT, signal.SIGTERM)}
+            self.previous = {number: signal.signal(number, self._request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one, handler in self.before.items():
-            signal.signal(one, handler)
+        for number, handler in self.previous.items():
+            signal.signal(number, handler)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and number == signal.SIGINT:
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        if self.stop_requested and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.asked = True
+        self.stop_requested = True

@@ -8,7 +8,7 @@ NEVER, LARGEST = -1, 2**31 - 1
 
 
 def keep_memory() -> bool:
-    """Ask the C library to keep freed memory in this process; True if it does.
+    """Let the C library keep freed memory in this process; True if it does.
 
     By default glibc gives blocks of some megabytes back to the system as soon as they are free. A training step on a CPU frees and takes
     the same blocks each time, and the system clears every page anew: a tenth of a step or more (docs/benchmarks.md). Other C libraries have no such setting.

@@ -1,22 +1,21 @@
-"""What a run writes down as it goes: a JSON line for every few steps and every validation."""
+"""Metrics of a run: a JSON line for every few steps and every validation."""
 
 import json
 from pathlib import Path
 
-from transalg.runs import checkpoints
-
-METRICS = "metrics.jsonl"
+from transalg.atomic import atomic_write
+from transalg.runs.folder import METRICS, TENSORBOARD
 
 
 class Metrics:
-    """RUN/metrics.jsonl, a line at a time; and TensorBoard's files, if asked for."""
+    """RUN/metrics.jsonl, a line at a time; and TensorBoard's files, if wanted."""
 
     def __init__(self, out: Path, first: bool, *, tensorboard: bool) -> None:
         self.path, self.first, self.board = out / METRICS, first, None
         if tensorboard and first:
             from torch.utils.tensorboard import SummaryWriter
 
-            self.board = SummaryWriter(str(out / "tensorboard"))
+            self.board = SummaryWriter(str(out / TENSORBOARD))
 
     def __enter__(self) -> "Metrics":
         return self
@@ -39,16 +38,17 @@ class Metrics:
                 self.board.add_scalar(name, value, step)
 
 
-def forget(out: Path, step: int) -> None:
-    """The lines of steps behind this one, which will be done again, and half a line from when the machine died."""
+def forget_after(out: Path, step: int) -> None:
+    """Drop the lines after this step, which will be done again, and an incomplete line from when the machine died."""
     path = out / METRICS
     if not path.exists():
         return
-    kept = []
+    lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             if json.loads(line)["step"] <= step:
-                kept.append(line)
+                lines.append(line)
         except (ValueError, KeyError):
             continue
-    checkpoints.write(path, "".join(f"{line}\n" for line in kept))
+    with atomic_write(path) as file:
+        file.writelines(f"{line}\n" for line in lines)

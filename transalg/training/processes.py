@@ -1,10 +1,9 @@
-"""One process or many: torchrun starts them, torch.distributed connects them, and the loop asks here."""
+"""One process or many: torchrun starts them, torch.distributed connects them."""
 
 import os
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -12,6 +11,8 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
+
+from transalg.runs.models import device_named
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class World:
         return self.rank == 0
 
     def wait(self) -> None:
-        """For all the others."""
+        """Until all processes are here."""
         if self.size > 1:
             dist.barrier()
 
@@ -38,11 +39,11 @@ class World:
         return values
 
     def agreed(self, value: bool) -> bool:
-        """What the first process says."""
+        """The first process's value, for all."""
         return bool(self.total(torch.tensor(float(value and self.first))))
 
     def wrapped(self, objective: nn.Module, *, sharded: bool) -> nn.Module:
-        """The objective of all processes: gradients are means over them."""
+        """The objective for all processes: gradients are means over them."""
         if sharded:
             from transalg.model.sharding import shard  # takes a second to import
 
@@ -56,29 +57,34 @@ class World:
             dist.destroy_process_group()
 
 
-def begin(device: str, *, sharded: bool) -> World:
+def connect(device: str, *, sharded: bool) -> World:
     """Connect to the other processes that torchrun started, if there are any."""
     rank, size, local = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0")))
-    where = device_named(device, local)
+    this_device = device_named(device, local)
     if size > 1 or sharded:
         if "RANK" not in os.environ:
             raise ValueError("train.shard: expected several processes; start them with torchrun --nproc-per-node N -m transalg train …")
-        options: dict[str, Any] = {"device_id": where} if where.type == "cuda" else {}
         if not dist.is_initialized():
-            # torchrun may give processes that it starts again the store of those before, with the addresses of the dead in it
+            # torchrun may give restarted processes the store of those before, with the addresses of the dead in it
             store, rank, size = next(iter(rendezvous("env://")))
-            attempt = PrefixStore(f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}-{next(_BEGUN)}", store)
-            backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
-            day = timedelta(days=1)  # the others wait while the first one tokenises
-            dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=day, **options)
-    return World(rank, size, where)
+            attempt = PrefixStore(f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}-{next(_GROUPS)}", store)
+            cuda = this_device.type == "cuda"
+            dist.init_process_group(
+                "cpu:gloo,cuda:nccl" if cuda else "gloo",
+                store=attempt,
+                rank=rank,
+                world_size=size,
+                timeout=timedelta(days=1),  # the others wait while the first one tokenises
+                device_id=this_device if cuda else None,
+            )
+    return World(rank, size, this_device)
 
 
-_BEGUN = count()  # groups of this process, one for every fold
+_GROUPS = count()  # of this process, one for every fold
 
 
 def launch() -> str | None:
-    """What all attempts of one torchrun have in common; None without torchrun."""
+    """A name that all attempts of one torchrun share; None without torchrun."""
     name = os.environ.get("TORCHELASTIC_RUN_ID")
     return None if name is None else f"{name} {os.getppid()}" if name == "none" else name
 
@@ -86,17 +92,3 @@ def launch() -> str | None:
 def restarted() -> bool:
     """Whether torchrun started these processes again because one of them died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
-def device_named(name: str, local: int = 0) -> torch.device:
-    """The device of this name, if it is there; auto is an accelerator if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(f"cuda:{local}" if name == "cuda" else name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device: {name!r} is not there: {str(error).splitlines()[0]}") from error
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    return device

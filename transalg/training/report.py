@@ -1,29 +1,28 @@
-"""What a run tells whoever watches it. This one is silent; the command line has others."""
+"""Progress of a run. This report is silent; the command line prints."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 
 class Report:
-    """A run calls these as it goes."""
+    """A run calls these methods as it advances."""
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """A line of text."""
 
     @contextmanager
     def work(self, name: str, total: int, *, least: int = 1) -> Iterator[Callable[[int], object]]:
-        """Work that takes a while, if there is at least so much of it; the function hears how much more is done."""
+        """A progress bar, if there is at least `least` to do; call the function with the amount that has been done since."""
         yield lambda _: None
 
     def begin(self, done: int, steps: int) -> None:
-        """Training goes from here to there."""
+        """Training starts with `done` of its steps done."""
 
     def step(self, step: int, loss: float, tokens_per_second: float) -> None:
         """A step is done."""
 
-    def validation(self, step: int, figures: dict[str, Any], best: bool) -> None:
-        """So good is it now."""
+    def validation(self, step: int, figures: dict[str, float], best: bool) -> None:
+        """The figures of a validation; whether they are the best so far."""
 
     def end(self) -> None:
-        """No more steps, for whatever reason."""
+        """Training ends, for any reason."""

@@ -1,4 +1,4 @@
-"""A run begins, or goes on: what may be there already, what may change, what is written first."""
+"""A run starts, or continues: what the folder may contain already, which options may change, what is written first."""
 
 import os
 import shutil
@@ -9,19 +9,18 @@ from typing import Any
 
 import torch
 
-from transalg.runs import checkpoints
+from transalg.atomic import SUFFIX, atomic_write
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config, read
 from transalg.tokenization import Tokenizer
 from transalg.training.loop import Loop, Outcome
 from transalg.training.memory import keep_memory
-from transalg.training.metrics import METRICS
 from transalg.training.prepare import Prepared, prepare
-from transalg.training.processes import begin, launch, restarted
+from transalg.training.processes import connect, launch, restarted
 from transalg.training.report import Report
 
-LAUNCH = ".launch"  # the file that tells which torchrun began a run
-FREE = (
+LAUNCH = ".launch"  # the file that tells which torchrun started a run
+RESUMABLE_OPTIONS = (  # of `train`: they may change when a run continues
     "steps",
     "epochs",
     "eval_every",
@@ -47,51 +46,52 @@ def train(
     overwrite: bool = False,
     report: Report | None = None,
 ) -> Outcome:
-    """Train what the options say into the folder `out`; or, to resume, go on with the run that is there, with its own options but for changes."""
+    """Train what the options say into the folder `out`; or, to resume, continue the run in it with its options and the changes."""
     report = report or Report()
-    asked = resume or (restarted() and _launched(out) == launch())
-    resume = asked and (out / "config.toml").exists()
-    known = _continued(out, changes or {}) if resume else config
-    if known is None:
+    may_continue = resume or (restarted() and _launched_by(out) == launch())
+    resume = may_continue and (out / run_folder.CONFIG).exists()
+    options = _resumed_options(out, changes or {}) if resume else config
+    if options is None:
         raise ValueError(f"{out}: there is no run to resume")
-    if known.train.threads:
-        torch.set_num_threads(known.train.threads)
-    world = begin(known.train.device, sharded=known.train.shard)
+    if options.train.threads:
+        torch.set_num_threads(options.train.threads)
+    world = connect(options.train.device, sharded=options.train.shard)
     try:
         if world.size > 1:  # the first process may have made the folder before another looks
             resume = world.agreed(resume)
-            known = _continued(out, changes or {}) if resume else config or known
+            options = _resumed_options(out, changes or {}) if resume else config or options
         if not resume and world.first:
-            _check(known, out, asked, overwrite)
+            _check_new(options, out, may_continue, overwrite)
         report = report if world.first else Report()
         if not world.first:
             world.wait()
-        kept = Tokenizer.load(out / "tokenizer.json") if resume or not world.first else None
-        before = run_folder.last(out) if resume else None
-        prepared = prepare(known, out, report, kept, tuple(before.get("labels", ())) if before else None)
-        if before and before.get("data", prepared.digest) != prepared.digest:
-            raise ValueError(f"{known.data}: is not what it was when {out} was begun; restore it, or begin anew")
+        tokenizer = Tokenizer.load(out / run_folder.TOKENIZER) if resume or not world.first else None
+        last = run_folder.last_metadata(out) if resume else None
+        prepared = prepare(options, out, report, tokenizer, last.labels if last else None)
+        if last and (last.data or prepared.digest) != prepared.digest:
+            raise ValueError(f"{options.data}: is not what it was when {out} was started; restore it, or start over")
         if world.first:
             if resume:
-                checkpoints.write(out / "config.toml", prepared.config.toml())
-                if before is None:
+                _remove_incomplete(out)
+                _write_config(out, prepared)
+                if last is None:
                     report.note("No checkpoint yet: from the start")
-                    (out / METRICS).unlink(missing_ok=True)
+                    (out / run_folder.METRICS).unlink(missing_ok=True)
             else:
-                _fresh(out, prepared, overwrite)
+                _write_new(out, prepared, overwrite)
             world.wait()
         keep_memory()
-        return Loop(prepared, out, world, report, before is not None).run()
+        return Loop(prepared, out, world, report, last is not None).run()
     finally:
         world.end()
 
 
-def _check(config: Config, out: Path, asked: bool, overwrite: bool) -> None:
-    """Whether a new run may begin here."""
-    there = {path.name for path in out.iterdir()} if out.is_dir() else {""} if out.exists() else set()
-    begun = {"tokenizer.json", LAUNCH, ".config.toml.part"}  # of a run that died before it had begun
-    if there and not overwrite and not (asked and there <= begun):
-        raise ValueError(f"{out}: exists already; --resume goes on with it, --overwrite begins anew")
+def _check_new(config: Config, out: Path, may_continue: bool, overwrite: bool) -> None:
+    """Whether a new run may start here."""
+    names = {path.name for path in out.iterdir()} if out.is_dir() else {""} if out.exists() else set()
+    before_start = {name for name in names if name in (run_folder.TOKENIZER, LAUNCH) or _incomplete(name)}
+    if names and not overwrite and not (may_continue and names == before_start):
+        raise ValueError(f"{out}: exists already; --resume continues it, --overwrite starts over")
     if config.init and Path(config.init).resolve() == out.resolve():
         raise ValueError(f"--init: {out} cannot be both the run to start from and the run to make")
     for data in (config.data, config.valid):
@@ -103,39 +103,60 @@ def _check(config: Config, out: Path, asked: bool, overwrite: bool) -> None:
         raise ValueError("train.patience: expected data to validate on; give --valid or --split")
 
 
-def _launched(out: Path) -> str | None:
-    """Which torchrun began the run that is there."""
+def _launched_by(out: Path) -> str | None:
+    """Which torchrun started the run in this folder."""
     return (out / LAUNCH).read_text(encoding="utf-8") if (out / LAUNCH).exists() else None
 
 
-def _continued(out: Path, changes: dict[str, Any]) -> Config:
-    """The options of the run that is there, but for those that may change from one start to the next."""
-    before = read(out / "config.toml")
+def _resumed_options(out: Path, changes: dict[str, Any]) -> Config:
+    """The options of the run in this folder, with those changed that may change."""
+    saved = read(out / run_folder.CONFIG)
     for table, prefix in ((changes, "--"), (changes.get("model", {}), "--model."), (changes.get("train", {}), "--train.")):
-        own = before if table is changes else before[prefix.strip("-.")]
+        saved_table = saved if table is changes else saved[prefix.strip("-.")]
         for name, value in table.items():
             value = list(value) if isinstance(value, tuple) else value  # as TOML has it
-            if name not in ("model", "train") and own.get(name) != value and not (prefix == "--train." and name in FREE):
+            may_change = name in ("model", "train") or (prefix == "--train." and name in RESUMABLE_OPTIONS)
+            if saved_table.get(name) != value and not may_change:
                 raise ValueError(
-                    f"{prefix}{name.replace('_', '-')}: {out} was begun with {own.get(name, 'none')}; a run that is resumed keeps its options "
-                    f"but for train's {', '.join(FREE)}"
+                    f"{prefix}{name.replace('_', '-')}: {out} was started with {saved_table.get(name, 'none')}; a resumed run keeps its "
+                    f"options, except train's {', '.join(RESUMABLE_OPTIONS)}"
                 )
-    free = {name: value for name, value in changes.get("train", {}).items() if name in FREE}
-    if "steps" in free or "epochs" in free:
-        free = {"steps": None, "epochs": None} | free
-    config = Config.from_dict(before)
-    alone = {} if "RANK" in os.environ else {"shard": False}
-    return replace(config, train=replace(config.train, **free | alone))
+    changed = {name: value for name, value in changes.get("train", {}).items() if name in RESUMABLE_OPTIONS}
+    if "steps" in changed or "epochs" in changed:
+        changed = {"steps": None, "epochs": None} | changed
+    config = Config.from_dict(saved)
+    one_process = {} if "RANK" in os.environ else {"shard": False}
+    return replace(config, train=replace(config.train, **changed | one_process))
 
 
-def _fresh(out: Path, prepared: Prepared, overwrite: bool) -> None:
+def _write_new(out: Path, prepared: Prepared, overwrite: bool) -> None:
+    """The files that a run has before its first step."""
     if overwrite and out.exists():
-        for name in ("config.toml", "tokenizer.json", METRICS, "best.safetensors", "last.safetensors"):
+        checkpoint_files = (run_folder.checkpoint_file(out, name).name for name in (run_folder.BEST, run_folder.LAST))
+        for name in (run_folder.CONFIG, run_folder.TOKENIZER, run_folder.METRICS, *checkpoint_files):
             (out / name).unlink(missing_ok=True)
-        for name in ("best", "last", "tensorboard"):
+        for name in (run_folder.BEST, run_folder.LAST, run_folder.TENSORBOARD):
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
+    _remove_incomplete(out)
     if (name := launch()) is not None:
-        checkpoints.write(out / LAUNCH, name)
-    prepared.tokenizer.save(out / "tokenizer.json")
-    checkpoints.write(out / "config.toml", prepared.config.toml())
+        with atomic_write(out / LAUNCH) as file:
+            file.write(name)
+    prepared.tokenizer.save(out / run_folder.TOKENIZER)
+    _write_config(out, prepared)
+
+
+def _write_config(out: Path, prepared: Prepared) -> None:
+    with atomic_write(out / run_folder.CONFIG) as file:
+        file.write(prepared.config.toml())
+
+
+def _incomplete(name: str) -> bool:
+    """Whether a file is an atomic write that a process did not live to complete."""
+    return name.startswith(".") and name.endswith(SUFFIX)
+
+
+def _remove_incomplete(out: Path) -> None:
+    for path in out.iterdir():
+        if _incomplete(path.name) and path.is_file():
+            path.unlink(missing_ok=True)

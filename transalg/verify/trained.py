@@ -8,6 +8,7 @@ import torch
 from transalg.evaluation.measure import held_out
 from transalg.inference.decoding import padded
 from transalg.inference.run import Run
+from transalg.tasks import find
 from transalg.verify.batches import Batch, draw
 from transalg.verify.cases import Case, Verdict
 from transalg.verify.laws import errors, invariances
@@ -39,12 +40,11 @@ def _held(trained: Run, rows: int) -> Batch:
 
 
 def _given(trained: Run, texts: Sequence[str], contexts: Sequence[str]) -> Batch:
-    if len(contexts) != (len(texts) if trained.task == "seq2seq" else 0):
-        raise ValueError(
-            f"context: expected {len(texts) if trained.task == 'seq2seq' else 'none'} for a model of {trained.task}, got {len(contexts)}"
-        )
-    x, lengths = _padded([trained.whole_ids(text, "text") for text in texts])
-    return Batch(x, lengths, *_padded([trained.whole_ids(text, "context") for text in contexts]) if contexts else (None, None))
+    has_context = find(trained.task).has_context
+    if len(contexts) != (len(texts) if has_context else 0):
+        raise ValueError(f"context: expected {len(texts) if has_context else 'none'} for a model of {trained.task}, got {len(contexts)}")
+    x, lengths = _padded(trained.encode_all(texts, "text", too_long="error"))
+    return Batch(x, lengths, *_padded(trained.encode_all(contexts, "context", too_long="error")) if contexts else (None, None))
 
 
 def _padded(rows: list[list[int]]) -> tuple[torch.Tensor, tuple[int, ...]]:

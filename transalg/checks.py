@@ -1,0 +1,33 @@
+"""Checks of numbers that people give: a ValueError names the argument, says what was expected and what came. No torch.
+
+>>> real("top_p", 1.5, "(0, 1]")
+Traceback (most recent call last):
+ValueError: top_p: expected a number in (0, 1], got 1.5
+"""
+
+
+def integer(symbol: str, value: object, least: int, most: int | None = None, *, limit: str = "") -> int:
+    """A whole number of at least `least` and at most `most`, which may have a name: `limit`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        expected = f"{least} or more" if most is None else f"a whole number from {least} to {limit and limit + ' = '}{_short(most)}"
+        raise ValueError(f"{symbol}: expected {expected}, got {value}")
+    return value
+
+
+def real(symbol: str, value: object, interval: str) -> float:
+    """A number in an interval, which is written as in mathematics: "[0, ∞)" contains 0 and every number above it, but not ∞."""
+    least, most = (float(end.replace("∞", "inf")) for end in interval[1:-1].split(","))
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not least <= value <= most
+        or (value == least and interval[0] == "(")
+        or (value == most and interval[-1] == ")")
+    ):
+        raise ValueError(f"{symbol}: expected a number in {interval}, got {value}")
+    return value
+
+
+def _short(number: int) -> str:
+    """2^63 − 1 rather than its 19 digits."""
+    return f"2^{number.bit_length()} − 1" if number > 2**16 and number + 1 == 1 << number.bit_length() else str(number)

@@ -1,0 +1,1 @@
+"""A run's folder: its configuration, its metadata, its checkpoints."""

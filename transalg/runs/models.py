@@ -1,0 +1,34 @@
+"""The model of a run: loaded from its folder, on a device."""
+
+from pathlib import Path
+
+import torch
+
+from transalg.hyper import Hyper
+from transalg.model import build
+from transalg.model.transformer import Transformer
+from transalg.runs import folder as run_folder
+from transalg.runs.metadata import Metadata
+
+
+def load_best(run: Path, device: torch.device | str = "cpu") -> tuple[Transformer[Hyper], Metadata]:
+    """The best model of a run, ready for inference, and its metadata."""
+    metadata = run_folder.best_metadata(run)
+    model = build(metadata.hyper, device="meta")
+    model.load_state_dict({name: tensor.to(device) for name, tensor in run_folder.best_tensors(run).items()}, assign=True)
+    model.requires_grad_(True)  # which assigned tensors do not
+    return model.eval(), metadata
+
+
+def device_named(name: str, local_rank: int = 0) -> torch.device:
+    """The device of this name, if it is available; auto is an accelerator if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(f"cuda:{local_rank}" if name == "cuda" else name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device: {name!r} is not available: {str(error).splitlines()[0]}") from error
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    return device

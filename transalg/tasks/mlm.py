@@ -1,0 +1,50 @@
+"""mlm: an encoder-only transformer learns to fill masks."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from transalg.hyper import EHyper, Hyper
+from transalg.tasks.task import Inputs, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from transalg.data.rows import Batch
+    from transalg.data.shuffle import Index
+    from transalg.model import ETransformer
+    from transalg.tasks.examples import Example
+
+
+class MaskedLanguageModel(Task["ETransformer"]):
+    """Algorithm 9, trained by Algorithm 12: masked tokens from all the others."""
+
+    name = "mlm"
+    learns = "to fill masks"
+    algorithms = (9, 12)
+    hyper_class = EHyper
+    sizes = {"L": 4, "H": 4, "d_e": 128, "ell_max": 128}
+    records = "documents"
+    columns = ("text_column",)
+    steps = 1000
+    eta = {"muon": 0.015}
+    abilities = ("fill", "embed", "score")
+    bidirectional = True
+
+    def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":
+        from transalg.tasks.examples import Example, stream
+        from transalg.tasks.masking import mask, mask_by_row, seeded
+
+        assert isinstance(hyper, EHyper)
+        x, lengths = stream(batch, "x")
+        x_tilde, chosen = mask(x, hyper, lengths, seeded(seed)) if rows is None else mask_by_row(x, hyper, lengths, seed, rows.tolist())
+        return Example((x, x_tilde, chosen), (lengths,), int(chosen.sum()))
+
+    def loss(self, model: "ETransformer", inputs: Inputs, *, weight: float | None = None, label_smoothing: float | None = None) -> "Tensor":
+        from transalg.tasks.losses import E_loss
+
+        return E_loss(model, *inputs, weight=weight, label_smoothing=label_smoothing)
+
+    def log_probabilities(self, models: "Sequence[ETransformer]", inputs: Inputs) -> "tuple[Tensor, Tensor]":
+        from transalg.tasks.predictions import log_probabilities, masked_tokens
+
+        return log_probabilities(models, [masked_tokens(model, *inputs) for model in models])

@@ -1,0 +1,52 @@
+"""seq2seq: an encoder–decoder transformer learns to turn one text into another."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from transalg.hyper import EDHyper, Hyper
+from transalg.tasks.task import Inputs, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from transalg.data.rows import Batch
+    from transalg.data.shuffle import Index
+    from transalg.model import EDTransformer
+    from transalg.tasks.examples import Example
+
+
+class SequenceToSequence(Task["EDTransformer"]):
+    """Algorithm 8, trained by Algorithm 11: every token of x from those before it and from z."""
+
+    name = "seq2seq"
+    learns = "to turn one text into another"
+    algorithms = (8, 11, 15)
+    hyper_class = EDHyper
+    sizes = {"L_enc": 2, "L_dec": 2, "H": 4, "d_e": 128}
+    records = "pairs"
+    columns = ("source_column", "target_column")
+    augmented_stream = "z"
+    epochs = 20.0
+    abilities = ("predict", "embed", "score")
+
+    def limits(self, ell_max: int) -> dict[str, int]:
+        return {"z": ell_max, "x": ell_max + 1}  # of x, ℓ_max tokens to read, and the one after the last of them
+
+    def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":
+        from transalg.tasks.examples import Example, stream
+
+        z, z_lengths = stream(batch, "z")
+        x, x_lengths = stream(batch, "x")
+        return Example((z, x), (z_lengths, x_lengths), int((x_lengths - 1).sum()), widths=(0, 1))
+
+    def loss(
+        self, model: "EDTransformer", inputs: Inputs, *, weight: float | None = None, label_smoothing: float | None = None
+    ) -> "Tensor":
+        from transalg.tasks.losses import ED_loss
+
+        return ED_loss(model, *inputs, weight=weight, label_smoothing=label_smoothing)
+
+    def log_probabilities(self, models: "Sequence[EDTransformer]", inputs: Inputs) -> "tuple[Tensor, Tensor]":
+        from transalg.tasks.predictions import log_probabilities, next_tokens_of_pairs
+
+        return log_probabilities(models, [next_tokens_of_pairs(model, *inputs) for model in models])

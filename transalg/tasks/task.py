@@ -1,0 +1,107 @@
+"""A task: which model learns what, from which records, by which loss, and what it can do then. No torch: help is printed from this."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from transalg.data.builtin import Kind
+from transalg.data.sources import TooLong
+from transalg.hyper import Hyper
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from transalg.data.rows import Batch, RowSource
+    from transalg.data.shuffle import Index
+    from transalg.data.store import Store
+    from transalg.model.transformer import Transformer
+    from transalg.tasks.examples import Example
+
+Ability = Literal["generate", "predict", "fill", "classify", "embed", "score"]
+Inputs = tuple[Any, ...]  # tensors, then row lengths, in the order in which the task's loss takes them
+Model = TypeVar("Model", bound="Transformer[Hyper]")
+SPLIT_SEED = 0  # whatever the seed of a run, the same records validate
+
+
+class Task(ABC, Generic[Model]):
+    """A value that says all that is particular to a task. A new task is a subclass in a file of its own, and a line in `transalg.tasks.TASKS`."""
+
+    name: ClassVar[str]
+    learns: ClassVar[str]  # what the model learns to do, for help
+    algorithms: ClassVar[tuple[int, ...]]  # of the paper, besides 1–7: what `trace` can show of a trained model
+
+    hyper_class: ClassVar[type[Hyper]]  # and by it the class of the model
+    sizes: ClassVar[Mapping[str, object]]  # default hyperparameters; without ell_max, the data decides
+
+    records: ClassVar[Kind]
+    columns: ClassVar[tuple[str, ...]]  # the options that name the columns of a table
+    overlap: ClassVar[int] = 0  # tokens that two neighbouring chunks of a document share
+    augmented_stream: ClassVar[str | None] = None  # what noise and token_drop may change; None: the model predicts what it reads
+
+    steps: ClassVar[int | None] = None  # default length of training, in steps or in epochs
+    epochs: ClassVar[float | None] = None
+    eta: ClassVar[Mapping[str, float]] = {}  # default learning rates by optimiser, where they are not the optimiser's own
+    figures: ClassVar[tuple[str, ...]] = ("val_loss",)  # of a validation; the first decides which model is best
+
+    abilities: ClassVar[tuple[Ability, ...]]
+    bidirectional: ClassVar[bool] = False  # a token is predicted from those on both sides of it
+
+    @property
+    def has_context(self) -> bool:
+        """Whether a text x comes with another text, its context z."""
+        return self.records == "pairs"
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether a text comes with its class."""
+        return self.records == "labelled"
+
+    def default_tokenizer(self, vocab_size: int | None) -> str:
+        """The kind of vocabulary that is made if none is chosen."""
+        return "bpe" if vocab_size else "char"
+
+    def adapt(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The hyperparameters of another model, changed where a model of this task has to differ from it."""
+        return fields
+
+    def limits(self, ell_max: int) -> dict[str, int]:
+        """The longest row of each stream, in tokens."""
+        return {"x": ell_max}
+
+    def rows(
+        self,
+        store: "Store",
+        ell_max: int,
+        where: Callable[[int], str],
+        *,
+        pack: bool = False,
+        too_long: TooLong = "error",
+        share: tuple[float, float] | None = None,
+    ) -> "tuple[RowSource, RowSource | None]":
+        """The records as rows that a model can take: for training, and the share of them that validates, if there is one.
+
+        Documents are cut into chunks; other records keep their bounds. `where` names the place of a record that is too long.
+        """
+        from transalg.data.rows import chunks, whole_records
+
+        limits = self.limits(ell_max)
+        if self.records == "documents":
+            return chunks(store, limits["x"], self.overlap, pack=pack, validation_range=share, seed=SPLIT_SEED)
+        return whole_records(store, limits, where, too_long=too_long, validation_range=share, seed=SPLIT_SEED)
+
+    @abstractmethod
+    def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":
+        """A batch as the loss takes it. What is random depends on the seed; if the rows' indices are given, on the seed and each row's index
+        alone, whichever batch the row is in."""
+
+    @abstractmethod
+    def loss(self, model: Model, inputs: Inputs, *, weight: float | None = None, label_smoothing: float | None = None) -> "Tensor":
+        """weight · Σ −log P̂ over what is to be predicted; see `transalg.tasks.losses`."""
+
+    @abstractmethod
+    def log_probabilities(self, models: Sequence[Model], inputs: Inputs) -> "tuple[Tensor, Tensor]":
+        """log P̂ of every target, the mean P̂ of several models, and whether it is the most probable."""
+
+    def figure_sums(self, model: Model, inputs: Inputs) -> "Tensor":
+        """The figures of a batch, each as a sum over its predictions."""
+        return self.loss(model, inputs, weight=1.0, label_smoothing=0.0)[None]

@@ -1,0 +1,104 @@
+"""Muon: momentum whose matrices are made orthogonal before each step."""
+
+from collections.abc import Callable, Iterable
+from math import sqrt
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from transalg.hyper import Hyper
+from transalg.model.transformer import Transformer
+
+
+def hidden_matrices(model: Transformer[Hyper]) -> dict[str, tuple[nn.Parameter, tuple[int, ...]]]:
+    """The matrices between the residual stream and itself, by name, and the rows of the matrices that each of them is made of."""
+    rows, matrices = model.hyper.heads.matrices, {}
+    for name, parameter in model.named_parameters():
+        stack, _, symbol = name.rpartition(".")
+        if stack and symbol.startswith("W_") and parameter.requires_grad:
+            matrices[name] = parameter, rows.get(symbol.removeprefix("W_"), (len(parameter),))
+    return matrices
+
+
+class Muon(torch.optim.Optimizer):
+    """M ← μM + G; W ← (1 − ηλ) W − η · 0.2 √max(n, m) · UVᵀ, where USVᵀ is the decomposition of G + μM (Jordan et al. 2024).
+
+    UVᵀ by five Newton–Schulz steps, which bring every singular value near 1. Matrices of one shape are one batch of products, in
+    float32 or the parameters' precision if that is higher: on CPUs bfloat16 products are many times slower. The factor makes an
+    update as large as AdamW's, so that one learning rate serves both (Liu et al. 2025).
+    """
+
+    def __init__(
+        self, matrices: Iterable[tuple[nn.Parameter, tuple[int, ...]]], lr: float, weight_decay: float = 0.0, momentum: float = 0.95
+    ) -> None:
+        pairs = list(matrices)
+        self.parts = [rows for _, rows in pairs]
+        super().__init__([parameter for parameter, _ in pairs], {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        rows = dict(zip((parameter for group in self.param_groups for parameter in group["params"]), self.parts, strict=True))
+        for group in self.param_groups:
+            eta, mu = group["lr"], group["momentum"]
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if not parameters:
+                continue
+            gradients = [parameter.grad for parameter in parameters]
+            for parameter in parameters:
+                if not self.state[parameter]:
+                    self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+            M = [self.state[parameter]["momentum"] for parameter in parameters]
+            torch._foreach_mul_(M, mu)
+            torch._foreach_add_(M, gradients)
+            updates = [each.full_tensor() if isinstance(each, DTensor) else each for each in torch._foreach_add(gradients, M, alpha=mu)]
+            batches: dict[tuple[int, int], list[Tensor]] = {}
+            for parameter, update in zip(parameters, updates, strict=True):
+                for G in torch.split(update, list(rows[parameter])):
+                    batches.setdefault((len(G), G.shape[1]), []).append(G)
+            for (n, m), matrices in batches.items():
+                directions = orthogonalised(torch.stack(matrices)).mul_(sqrt(max(n, m)))
+                torch._foreach_copy_(matrices, list(directions))  # parts of the updates
+            torch._foreach_mul_(parameters, 1 - eta * group["weight_decay"])
+            local = [_sharded_like(update, parameter) for parameter, update in zip(parameters, updates, strict=True)]
+            torch._foreach_add_(parameters, local, alpha=-0.2 * eta)
+        return loss
+
+
+def _sharded_like(full: Tensor, parameter: Tensor) -> Tensor:
+    """This process's part of what every process has, if the parameter is sharded."""
+    if not isinstance(parameter, DTensor):
+        return full
+    return distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None)
+
+
+def orthogonalised(G: Tensor, steps: int = 5) -> Tensor:
+    """About UVᵀ for each matrix USVᵀ of a batch: X ← aX + (bA + cA²)X with A = XXᵀ, the singular values pulled towards 1.
+
+    Where X is at least twice as wide as it is high, the smaller A is carried from step to step instead of X: X ← PX is A ← PAP, since P is a
+    polynomial in A, and all P are multiplied with X at the end.
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    precise = torch.promote_types(G.dtype, torch.float32)
+    X = G.to(precise)
+    tall = X.shape[1] > X.shape[2]
+    X = X.mT if tall else X
+    X = X / X.flatten(1).norm(dim=1).clamp(min=1e-7)[:, None, None]
+    if X.shape[2] >= 2 * X.shape[1]:
+        A, all_P = X @ X.mT, None
+        for step in range(steps):
+            P = torch.baddbmm(A, A, A, beta=b, alpha=c)
+            P.diagonal(dim1=1, dim2=2).add_(a)
+            all_P = P if all_P is None else P @ all_P
+            if step < steps - 1:
+                A = P @ (A @ P)
+        X = X if all_P is None else all_P @ X
+    else:
+        for _ in range(steps):
+            A = X @ X.mT
+            X = torch.baddbmm(X, torch.baddbmm(A, A, A, beta=b, alpha=c), X, beta=a)
+    return (X.mT if tall else X).to(G.dtype)
