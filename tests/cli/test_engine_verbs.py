@@ -10,6 +10,8 @@ from transalg import cost
 from transalg.hyper import PRESETS
 from transalg.model import attention
 
+pytestmark = pytest.mark.slow
+
 
 def test_presets_lists_all_with_parameters_and_departures(transalg) -> None:
     status, out, _ = transalg("presets")

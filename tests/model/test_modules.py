@@ -40,6 +40,7 @@ def test_parameters_carry_the_paper_s_names(kind: type) -> None:
     assert {name.rpartition(".")[2] for name, _ in make(kind).named_parameters()} <= paper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_compile_into_one_graph(kind: type) -> None:
     """Traced whole, forward and backward; a kernel compiler is not needed to see that."""
@@ -56,6 +57,7 @@ def test_they_compile_into_one_graph(kind: type) -> None:
     assert_close(compiled_gradient, [parameter.grad for parameter in model.parameters() if parameter.grad is not None])
 
 
+@pytest.mark.slow
 def test_relative_positions_compile_too() -> None:
     torch._dynamo.reset()
     model = DTransformer(small(DHyper, positions="relative", d_r=4, norm="RMSnorm"), dtype=torch.float64)
@@ -63,6 +65,7 @@ def test_relative_positions_compile_too() -> None:
     assert_close(torch.compile(model, fullgraph=True, backend="aot_eager")(ids), model(ids))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # dynamo looks, where the graph breaks at the lengths
 def test_a_ragged_batch_compiles_too() -> None:
     torch._dynamo.reset()

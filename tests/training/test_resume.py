@@ -22,6 +22,8 @@ from transalg.training.loop import Outcome
 from transalg.training.report import Report
 from transalg.training.start import train
 
+pytestmark = pytest.mark.slow
+
 MODEL = {"dropout": 0.1, "attention_dropout": 0.1}
 
 
