@@ -87,6 +87,7 @@ def test_what_cannot_be_packed_stays_as_it_is() -> None:
 DECODERS = {name: hyper for name, hyper in UNITS.items() if isinstance(hyper, DHyper | EDHyper)}
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("alike", [True, False])
 @pytest.mark.parametrize("hyper", DECODERS.values(), ids=DECODERS)
 def test_one_token_of_one_row_goes_a_short_way_or_the_usual_one(hyper: Hyper, alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:

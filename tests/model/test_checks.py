@@ -1,11 +1,9 @@
 """Bad input is refused in words, before any kernel runs."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from jaxtyping import config
 
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
@@ -13,14 +11,7 @@ from transalg.verify.cases import small
 
 D, E, ED = DTransformer(small(DHyper)), ETransformer(small(EHyper, segments=2)), EDTransformer(small(EDHyper))
 IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
-
-
-@pytest.fixture(autouse=True)
-def unchecked() -> Iterator[None]:
-    """The models refuse by themselves what the run-time checks of the tests would refuse before them."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
+pytestmark = pytest.mark.usefixtures("unchecked")
 
 
 @pytest.mark.parametrize(
