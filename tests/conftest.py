@@ -1,4 +1,4 @@
-"""Every test runs with the shapes of `transalg.formal` checked at run time, and with repeatable examples."""
+"""Every test runs with the shapes of `transalg.formal` and `transalg.model` checked at run time, and with repeatable examples."""
 
 import os
 from pathlib import Path
@@ -10,10 +10,17 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-# Before transalg.formal is imported for the first time. Not theta: a θ checks its own shapes, and that is tested.
-FORMAL = Path(__file__).parents[1] / "transalg" / "formal"
-CHECKED = [path.stem for path in FORMAL.glob("*.py") if path.stem not in ("__init__", "tree", "theta", "domains")]
-install_import_hook([f"transalg.formal.{module}" for module in CHECKED], "beartype.beartype")
+# Before they are imported for the first time. Not theta: a θ checks its own shapes, and that is tested.
+PACKAGE = Path(__file__).parents[1] / "transalg"
+UNCHECKED = ("__init__", "tree", "theta", "domains")
+CHECKED = [
+    f"transalg.{layer}.{path.stem}"
+    for layer in ("formal", "model")
+    for path in (PACKAGE / layer).glob("*.py")
+    if path.stem not in UNCHECKED
+]
+if "TRANSALG_TEST_UNCHECKED" not in os.environ:  # torch's compiler cannot look into the checks
+    install_import_hook(CHECKED, "beartype.beartype")
 
 # No shrinking: a failing example is small enough to read, and the mutants would wait for it.
 PHASES = (hypothesis.Phase.explicit, hypothesis.Phase.generate)

@@ -16,11 +16,9 @@ VALUES, LADDER, LAWS, ERRATA = (
     "formal/test_laws.py::",
     "formal/test_errata.py::",
 )
-TRAINING, INFERENCE, VARIANTS = (
-    "formal/test_training.py::",
-    "formal/test_inference.py::",
-    "formal/test_variants.py::",
-)
+TRAINING, INFERENCE, SPECIAL = "formal/test_training.py::", "formal/test_inference.py::", "formal/test_special.py::"
+NORM, PERCEPTRON, POSITIONS, MASK = (f"formal/test_{unit}.py::" for unit in ("norm", "mlp", "positions", "mask"))
+CLASSIFICATION, SYSTEMS, EMBEDDING = (f"formal/test_{file}.py::" for file in ("classification", "systems", "embedding"))
 THETA, DOMAINS, MAP = "formal/test_theta.py::", "formal/test_domains.py::", "test_paper_map.py::"
 GPT2, BERT, TORCH = "parity/test_gpt2.py::", "parity/test_bert.py::", "parity/test_torch_transformer.py::"
 ED, E, D = TORCH + "test_probabilities[5-3]", BERT + "test_probabilities[7]", GPT2 + "test_probabilities[7]"
@@ -62,7 +60,7 @@ FORMAL = [
     Mutant("MHAttention", "torch.cat(Y_h)", "torch.cat(Y_h[::-1])", VALUES + "test_multi_head_attention_stacks_heads_in_order"),
     Mutant("MHAttention", " + W.b_o[:, None]", "", VALUES + "test_multi_head_attention_stacks_heads_in_order"),
     Mutant("MHAttention", "Attention(X, Z, W_qkv", "Attention(X, X, W_qkv", LADDER + "test_heads_add_up"),
-    Mutant("MHAttentionTheta", "self.W_q, self.b_q, self.W_k, self.b_k", "self.W_k, self.b_k, self.W_q, self.b_q", D),
+    Mutant("MHAttentionTheta", "getattr(self, name) for name in names", "getattr(self, name) for name in names[2:4] + names[:2] + names[4:]", D),
     # Algorithms 6 and 7
     Mutant("layer_norm", "torch.sqrt(v + eps)", "(torch.sqrt(v) + eps)", VALUES + "test_layer_norm"),
     Mutant("layer_norm", "(e - m) ** 2", "e**2", VALUES + "test_layer_norm"),
@@ -107,7 +105,7 @@ FORMAL = [
     Mutant("DTransformer", "layer.W_mlp1 @ X_tilde", "layer.W_mlp1 @ X", D),
     Mutant("DTransformer", "columns(layer_norm(X[:, t], theta.gamma, theta.beta, eps) for t in range(ell))", "X", D),
     Mutant("DTransformer", "theta.W_p[:, t]", "theta.W_p[:, t - 1]", D),
-    Mutant("DTransformer", "Mask(ell, l)", "Mask(ell, 0)", VARIANTS + "test_sparse_layers_alternate_with_dense_ones"),
+    Mutant("DTransformer", "Mask(ell, l)", "Mask(ell, 0)", MASK + "test_sparse_layers_alternate_with_dense_ones"),
     Mutant("DTransformer", "  # 9: end", "", MAP + "test_each_numbered_line_is_one_statement_in_order[DTransformer]"),
     Mutant("DTransformer", "# 6: X ←", "# 6: X̃ ←", MAP + "test_each_numbered_line_is_one_statement_in_order[DTransformer]"),
     Mutant("DTransformer", "layer.gamma1, layer.beta1, eps", "layer.gamma1, layer.beta1, 1e-5", GPT2 + "test_epsilon_reaches_every_norm"),
@@ -120,8 +118,9 @@ FORMAL = [
     Mutant("EDTraining", ".log().sum()", ".log().mean()", TORCH + "test_training"),
     Mutant("ETraining", "[x_n[T_tilde], T_tilde]", "[x_n, torch.arange(ell)]", BERT + "test_training"),
     Mutant("ETraining", "partial(ETransformer, x_tilde)", "partial(ETransformer, x_n)", BERT + "test_training"),
-    Mutant("ETraining", "p_mask if x_n[t] < theta.bos_token else 0.0", "p_mask", ERRATA + "test_12_masking"),
-    Mutant("ETraining", "map(torch.clone, xs)", "xs", TRAINING + "test_training_is_repeatable_and_leaves_its_input_alone"),
+    Mutant("ETraining", "0.0 if int(x_n[t]) in theta.special_tokens.values() else p_mask", "p_mask", ERRATA + "test_12_masking"),
+    Mutant("ETraining", "int(x_n[t]) in theta.special_tokens.values()", "int(x_n[t]) >= theta.mask_token", SPECIAL + "test_masking_leaves_exactly_the_special_ones"),
+    Mutant("ETraining", "x_n.clone()", "x_n", TRAINING + "test_training_is_repeatable_and_leaves_its_input_alone"),
     Mutant("DTraining", "x_n[1:]", "x_n[:-1]", GPT2 + "test_training"),
     Mutant("DTraining", "-P(theta)[x_n[1:], torch.arange(ell - 1)].log().sum()", "-P(theta)[x_n[1:], torch.arange(ell - 1)].sum()", GPT2 + "test_training"),
     Mutant("DTraining", "range(N_epochs)", "range(N_epochs - 1)", GPT2 + "test_training"),
@@ -129,7 +128,7 @@ FORMAL = [
     Mutant("DInference", "P[:, -1]", "P[:, 0]", INFERENCE + "test_greedy_continuation_is_the_argmax_of_the_last_column"),
     Mutant("DInference", "x[-theta_hat.ell_max :]", "x[: theta_hat.ell_max]", INFERENCE + "test_beyond_ell_max_the_last_ell_max_tokens_count"),
     Mutant("DInference", "return x[ell:]", "return x", INFERENCE + "test_beyond_ell_max_the_last_ell_max_tokens_count"),
-    Mutant("DInference", "y != stop", "y != 0", INFERENCE + "test_it_may_stop_after_a_token"),
+    Mutant("DInference", "y == stop", "y == 0", INFERENCE + "test_it_may_stop_after_a_token"),
     Mutant("EDInference", "[theta_hat.bos_token]", "[theta_hat.eos_token]", INFERENCE + "test_seq2seq_prediction_goes_from_bos_to_eos"),
     Mutant("EDInference", "y = -1", "y = theta_hat.eos_token", INFERENCE + "test_the_cap_holds_where_eos_never_comes"),
     Mutant("EDInference", "<= ell_gen", "< ell_gen", INFERENCE + "test_the_cap_holds_where_eos_never_comes"),
@@ -139,24 +138,49 @@ FORMAL = [
     Mutant("Theta", "size != expected", "size > 10 * expected", THETA + "test_any_wrong_size_is_found_and_named"),
     Mutant("TransformerTheta", "self.N_V - 2", "self.N_V - 1", INFERENCE + "test_seq2seq_prediction_goes_from_bos_to_eos"),
     Mutant("TransformerTheta", "self.N_V - 3", "self.N_V - 4", TRAINING + "test_only_the_masked_tokens_are_trained_and_the_special_ones_never"),
+    Mutant("TransformerTheta", "if v is not None}", "}", SPECIAL + "test_a_missing_one_is_said_where_it_is_needed"),
+    Mutant("TransformerTheta", "replace(theta, special=special)", "theta", SPECIAL + "test_they_go_where_theta_goes"),
+    Mutant("_flatten", "getattr(theta, field.name) for field in _context(theta)", "None for field in _context(theta)", SPECIAL + "test_they_go_where_theta_goes"),
+    Mutant("TransformerTheta", "d_e % H", "H % d_e == -1", THETA + "test_d_attn_and_d_mid_are_d_e_over_H_unless_given"),
+    Mutant("DecoderLayer", "MLPTheta(self.W_mlp3, self.b_mlp3", "MLPTheta(self.W_mlp3, 0 * self.b_mlp3", THETA + "test_a_layer_gives_its_mlp"),
     # Variants
-    Mutant("RMSnorm", "(e**2).sum()", "((e - e.mean()) ** 2).sum()", VARIANTS + "test_rmsnorm_is_torchs"),
-    Mutant("tanh_GELU", "A**3", "A**2", VARIANTS + "test_tanh_gelu_is_torchs"),
-    Mutant("paper_sinusoids", "torch.arange(1, ell_max + 1", "torch.arange(0, ell_max", VARIANTS + "test_the_papers_sinusoids"),
-    Mutant("relative_sinusoids", "(_pairs(d_r) - 1)", "_pairs(d_r)", VARIANTS + "test_vaswanis_sinusoids"),
+    Mutant("MLP", "W.W_mlp2 @ A + W.b_mlp2[:, None]", "W.W_mlp2 @ A", PERCEPTRON + "test_it_is_torchs", "formal/mlp.py"),
+    Mutant("ReLU_MLP", "GELU=ReLU", "GELU=GELU", PERCEPTRON + "test_it_is_torchs", "formal/mlp.py"),
+    Mutant("Gopher", "partial(MHAttention, Attention=RelativeAttention)", "MHAttention", POSITIONS + "test_gopher_trains_by_algorithm_13"),
+    Mutant("RelativeMHAttentionTheta", "= RelativeAttentionTheta", "= AttentionTheta", POSITIONS + "test_gopher_trains_by_algorithm_13", "formal/positions.py"),
+    Mutant("pre_norm", "MLP(X_tilde, theta_l.mlp)", "MLP(X, theta_l.mlp)", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),
+    Mutant("GPT", "Mask(ell, l)", "Mask(ell, 0)", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),
+    Mutant("GPT", "embed(x, theta)", "embed(x[:1].expand(ell), theta)", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),
+    Mutant("post_norm", "theta_l.gamma2, theta_l.beta2", "theta_l.gamma1, theta_l.beta1", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
+    Mutant("encode", "bidirectional(ell, ell)", "unidirectional(ell)", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
+    Mutant("BERTClassifier", "X[:, 0]", "X[:, -1]", SYSTEMS + "test_its_classifier_is_eclassifier", "formal/systems.py"),
+    Mutant("PreNormEDTransformer", "MLP: Perceptron = ReLU_MLP", "MLP: Perceptron = MLP", SYSTEMS + "test_with_norms_after_the_sub_layers_it_is_algorithm_8", "formal/systems.py"),
+    Mutant("BERT_embed", " + theta.W_s[:, s[t]]", "", SYSTEMS + "test_a_segment_adds_its_embedding_to_its_tokens_alone"),
+    Mutant("biased_unembed", " + theta.b_u[:, None]", "", SYSTEMS + "test_the_output_bias_multiplies_the_odds"),
+    Mutant("scaled", "sqrt(len(theta.W_e)) * ", "", SYSTEMS + "test_every_departure_departs", "formal/embedding.py"),
+    Mutant("RMSnorm", "(e**2).sum()", "((e - e.mean()) ** 2).sum()", NORM + "test_rmsnorm_is_torchs"),
+    Mutant("tanh_GELU", "A**3", "A**2", PERCEPTRON + "test_tanh_gelu_is_torchs"),
+    Mutant("paper_sinusoids", "torch.arange(1, ell_max + 1", "torch.arange(0, ell_max", POSITIONS + "test_the_papers_sinusoids"),
+    Mutant("relative_sinusoids", "(_pairs(d_r) - 1)", "_pairs(d_r)", POSITIONS + "test_vaswanis_sinusoids"),
     Mutant("RelativeAttention", "torch.arange(X.shape[1]) - torch.arange(Z.shape[1])[:, None]", "torch.arange(Z.shape[1])[:, None] - torch.arange(X.shape[1])", "parity/test_xlnet.py"),
     Mutant("RelativeAttention", "(Q + W_qkv.u[:, None])", "(Q + W_qkv.w[:, None])", "parity/test_xlnet.py"),
-    Mutant("Gopher", "without_positions(theta)", "theta", VARIANTS + "test_gopher_trains_by_algorithm_13"),
-    Mutant("Gopher", "layer_norm=RMSnorm, ", "", VARIANTS + "test_gopher_trains_by_algorithm_13"),
-    Mutant("banded", "triu(w)", "triu(w + 1)", VARIANTS + "test_a_band_is_w_wide"),
-    Mutant("sparse", "l % 2 == 0", "l % 2 == 1", VARIANTS + "test_sparse_layers_alternate_with_dense_ones"),
+    Mutant("Gopher", "without_positions(theta)", "theta", POSITIONS + "test_gopher_trains_by_algorithm_13"),
+    Mutant("Gopher", "layer_norm=RMSnorm, ", "", POSITIONS + "test_gopher_trains_by_algorithm_13"),
+    Mutant("banded", "triu(w)", "triu(w + 1)", MASK + "test_a_band_is_w_wide"),
+    Mutant("sparse", "l % 2 == 0", "l % 2 == 1", MASK + "test_sparse_layers_alternate_with_dense_ones"),
     Mutant("tied", "W_u=theta.W_e.T", "W_u=theta.W_u", GPT2 + "test_training_with_tied_weights"),
-    Mutant("EClassifier", "X[:, 0]", "X[:, -1]", VARIANTS + "test_the_classifier_is_algorithm_9_up_to_its_last_line"),
+    Mutant("EClassifier", "X[:, 0]", "X[:, -1]", CLASSIFICATION + "test_the_classifier_is_algorithm_9_up_to_its_last_line"),
     Mutant("ECTraining", "-p(theta)[c_n].log()", "-p(theta)[c_n]", BERT + "test_classifier_training"),
     Mutant("ECInference", "argmax()", "argmin()", TRAINING + "test_classifier_learns_its_classes"),
     # Domains
-    Mutant("parameters", "type(theta) is not kind", "not isinstance(theta, kind)", DOMAINS + "test_refused", "formal/domains.py"),
-    Mutant("parameters", "wider and isinstance(theta, kind)", "wider", DOMAINS + "test_refused", "formal/domains.py"),
+    Mutant("parameters", "wider or _all_taken(theta, kinds, takers)", "True", DOMAINS + "test_refused", "formal/domains.py"),
+    Mutant("parameters", "not isinstance(theta, kinds) or ", "", DOMAINS + "test_refused", "formal/domains.py"),
+    Mutant("parameters", "not (wider or wider_layers)", "False", PERCEPTRON + "test_parts_that_an_mlp_does_not_know_are_refused", "formal/domains.py"),
+    Mutant("_all_taken", "*annotations)", ")", EMBEDDING + "test_another_embedding_stands_in_its_place"),
+    Mutant("_plain_layers", "type(layer) is not kind", "not isinstance(layer, kind)", PERCEPTRON + "test_parts_that_an_mlp_does_not_know_are_refused"),
+    Mutant("shaped", "scope.sizes.setdefault(name, size) != size", "False", DOMAINS + "test_refused"),
+    Mutant("_in_order", "thetas | tensors |", "tensors | thetas |", DOMAINS + "test_refused", "formal/domains.py"),
+    Mutant("PARAMETERS", '"gamma", ', "", DOMAINS + "test_a_shape_is_checked_as_it_is_annotated"),
     Mutant("tokens", "ids >= theta.N_V", "ids > theta.N_V", DOMAINS + "test_refused"),
     Mutant("tokens", "len(ids) > (longest", "len(ids) >= (longest", GPT2 + "test_probabilities[11]"),
     Mutant("mask", "Mask.shape != shape", "Mask.numel() != shape[0] * shape[1]", DOMAINS + "test_refused"),
@@ -175,7 +199,7 @@ D_EQ, E_EQ, C_EQ, ED_EQ = (
 )
 D_LAW, E_LAW, C_LAW, ED_LAW = (EQUALITY + f"test_invariances[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper"))
 BAND = EQUALITY + "test_every_departure_alone[padded-DHyper-band=3,ell_max=37]"
-KERNELS, LOSS, ROWS, SYSTEMS = "model/test_attention.py::", "model/test_loss.py::", "model/test_rows.py::", "formal/test_systems.py::"
+KERNELS, LOSS, ROWS = "model/test_attention.py::", "model/test_loss.py::", "model/test_rows.py::"
 MASKED = KERNELS + "test_a_band_is_dense_attention_under_a_mask"
 BLOCKS, ARCHITECTURES, ATTENTION, CACHE = "model/blocks.py", "model/architectures.py", "model/attention.py", "model/cache.py"
 SHARED = "model/decoding.py"
@@ -298,10 +322,10 @@ ENGINE = [
     Mutant("post_norm", "MHAttention(X, X,", "MHAttention(2 * X, X,", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
     Mutant("pre_norm", "return X + dropout(", "return X_tilde + dropout(", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),
     Mutant("pre_norm_decoder", "MHAttention(X_tilde, Z, theta_l.W_ed", "MHAttention(X, Z, theta_l.W_ed", "parity/test_engine.py::test_the_pre_norm_transformer", "formal/systems.py"),
-    Mutant("BERT", "theta.W_s[:, s[t]]", "theta.W_s[:, s[0]]", SYSTEMS + "test_a_segment_adds_its_embedding_to_its_tokens_alone", "formal/systems.py"),
-    Mutant("BERT", " + theta.b_u[:, None]", "", SYSTEMS + "test_the_output_bias_multiplies_the_odds", "formal/systems.py"),
+    Mutant("BERT_embed", "theta.W_s[:, s[t]]", "theta.W_s[:, s[0]]", SYSTEMS + "test_a_segment_adds_its_embedding_to_its_tokens_alone"),
+    Mutant("encode", "theta.gamma, theta.beta, eps", "theta.gamma, theta.beta, 1e-5", "parity/test_engine.py::test_bert_as_published", "formal/systems.py"),
     Mutant("PreNormEDTransformer", "theta.gamma_enc, theta.beta_enc", "theta.gamma_dec, theta.beta_dec", "parity/test_engine.py::test_the_pre_norm_transformer", "formal/systems.py"),
-    Mutant("scaled", "sqrt(len(theta.W_e))", "len(theta.W_e)", SYSTEMS + "test_scaled_embeddings", "formal/variants.py"),
+    Mutant("scaled", "sqrt(len(theta.W_e))", "len(theta.W_e)", EMBEDDING + "test_scaled_embeddings", "formal/embedding.py"),
 ]  # fmt: skip
 
 MUTANTS = [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL] + ENGINE

@@ -234,7 +234,7 @@ def test_json_has_every_digit(transalg, tmp_path: Path) -> None:
     file = str(tmp_path / "theta.safetensors")
     _, out, _ = transalg("trace", "10", "--text", "hi", "--json", "--save-theta", file)
     data = json.loads(out)
-    assert data["steps"][-1]["value"] == DTransformer(data["given"]["x"], DTheta.from_named(load_file(file))).tolist()
+    assert data["steps"][-1]["value"] == DTransformer(data["inputs"]["x"], DTheta.from_named(load_file(file))).tolist()
 
 
 @pytest.mark.parametrize("option", ["--html", "--save-theta"])

@@ -66,7 +66,7 @@ def test_verify_prints_a_row_for_everything(transalg) -> None:
 
 def test_verify_fails_on_a_wrong_engine(transalg, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = kernels.dense
-    monkeypatch.setattr(attention, "dense", lambda q, k, v, **options: whole(q, k, v, **options | {"causal": False}))
+    monkeypatch.setattr(kernels, "dense", lambda q, k, v, **options: whole(q, k, v, **options | {"causal": False}))
     status, out, _ = transalg("verify", "--only", "gpt2-xl")
     assert status == 1 and "0 of 1 within" in out and re.search(r"not .*cache", out)
     status, out, _ = transalg("verify", "--only", "gpt2-xl", "--json")

@@ -73,18 +73,18 @@ def test_the_traced_P_is_the_models_own(name: str, runs: Path, transalg: Any) ->
     task = RUNS[name][0]
     number, typed = CALLS[task]
     data = traced(transalg, number, "--run", runs / name, *typed)
-    sequences = [data["given"][symbol] for symbol in ("z", "x") if symbol in data["given"]]
+    sequences = [data["inputs"][symbol] for symbol in ("z", "x") if symbol in data["inputs"]]
     P = last(data, "p" if task == "classify" else "P")
     assert_close(P, engine(runs / name, *sequences), rtol=0, atol=PROMISED)
     step = data["steps"][-1]
     assert step["axes"][0] == (["cat", "other"] if task == "classify" else data["vocabulary"])
     for departure in RUNS[name][1].keys() & {"band", "scaled", "norm", "activation", "positions", "eps", "embedding_norm"}:
-        assert departure in data["given"]["θ"], "what departs from the numbered lines is said"
+        assert departure in data["inputs"]["θ"], "what departs from the numbered lines is said"
 
 
 def test_the_tokens_are_the_tokenizers(runs: Path, transalg: Any) -> None:
     def written(data: dict[str, Any], symbol: str) -> str:
-        return " ".join(data["vocabulary"][v] for v in data["given"][symbol])
+        return " ".join(data["vocabulary"][v] for v in data["inputs"][symbol])
 
     assert written(traced(transalg, 10, "--run", runs / "lm", "--prompt", "at a"), "x") == "bos a t   a"
     assert written(traced(transalg, 10, "--run", runs / "lm", "--text", "at"), "x") == "bos a t"
@@ -94,13 +94,13 @@ def test_the_tokens_are_the_tokenizers(runs: Path, transalg: Any) -> None:
     both = traced(transalg, 8, "--run", runs / "seq2seq", "--context", "at", "--prompt", "t")
     assert (written(both, "z"), written(both, "x")) == ("bos a t eos", "bos t")
     assert both["steps"][2]["axes"][1] == ["bos", "a", "t", "eos"]
-    assert traced(transalg, 10, "--run", runs / "lm", "--tokens", "3 1")["given"]["x"] == [3, 1]
+    assert traced(transalg, 10, "--run", runs / "lm", "--tokens", "3 1")["inputs"]["x"] == [3, 1]
 
 
 @pytest.mark.parametrize("name", ["lm", "gopher", "gpt1"])
 def test_algorithm_14_goes_on_with_the_prompt(name: str, runs: Path, transalg: Any) -> None:
     data = traced(transalg, 14, "--run", runs / name, "--prompt", "a cat", "--tau", "0", "--ell-gen", "3")
-    x = data["given"]["x"]
+    x = data["inputs"]["x"]
     for P, y in zip(
         [step["value"] for step in data["steps"] if step["symbol"] == "P"],
         [step["value"] for step in data["steps"] if step["line"] == 5],
@@ -110,12 +110,12 @@ def test_algorithm_14_goes_on_with_the_prompt(name: str, runs: Path, transalg: A
         assert_close(torch.tensor(P, dtype=torch.float64), expected, rtol=0, atol=PROMISED)
         assert y == int(expected[:, -1].argmax())
         x = [*x, y]
-    assert data["steps"][-1]["value"] == x[len(data["given"]["x"]) :]
+    assert data["steps"][-1]["value"] == x[len(data["inputs"]["x"]) :]
 
 
 def test_a_prompt_longer_than_the_model_is_for_algorithm_14(runs: Path, transalg: Any) -> None:
     data = traced(transalg, 14, "--run", runs / "lm", "--prompt", "cat " * 9, "--ell-gen", "1")
-    assert_close(last(data), engine(runs / "lm", data["given"]["x"][-29:]), rtol=0, atol=PROMISED)
+    assert_close(last(data), engine(runs / "lm", data["inputs"]["x"][-29:]), rtol=0, atol=PROMISED)
 
 
 @pytest.mark.parametrize("name", ["seq2seq", "prenorm"])
@@ -123,7 +123,7 @@ def test_a_prompt_longer_than_the_model_is_for_algorithm_14(runs: Path, transalg
 def test_algorithm_15_reads_z(name: str, option: str, runs: Path, transalg: Any) -> None:
     data = traced(transalg, 15, "--run", runs / name, option, "a cat", "--tau", "0", "--ell-gen", "2")
     x = data["steps"][-1]["value"]
-    assert_close(last(data), engine(runs / name, data["given"]["z"], x[:-1]), rtol=0, atol=PROMISED)
+    assert_close(last(data), engine(runs / name, data["inputs"]["z"], x[:-1]), rtol=0, atol=PROMISED)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_training_starts_from_the_run(name: str, number: int, symbols: list[str]
     typed = ["--prompt", "a cat", *(["--context", "tac"] if "z_1" in symbols else [])]
     before, after = tmp_path / "before.safetensors", tmp_path / "after.safetensors"
     data = traced(transalg, number, "--run", runs / name, *typed, "--p-mask", "0.9", "--save-theta", after)
-    sequences = [data["given"][symbol] for symbol in symbols]
+    sequences = [data["inputs"][symbol] for symbol in symbols]
     if number == 12:
         sequences = [[step["value"] for step in data["steps"] if step["line"] == 5][-1]]  # x̃, with its masks
         assert len(data["vocabulary"]) - 3 in sequences[0]
@@ -154,7 +154,7 @@ def test_components_run_on_the_runs_parameters(name: str, runs: Path, transalg: 
     typed = ["--run", runs / name, "--prompt", "cat"]
     data = traced(transalg, 1, *typed)
     scale = hyper.d_e**0.5 if hyper.scaled else 1
-    assert_close(torch.tensor(data["steps"][-1]["value"]).double(), scale * theta.W_e[:, data["given"]["v"][0]])
+    assert_close(torch.tensor(data["steps"][-1]["value"]).double(), scale * theta.W_e[:, data["inputs"]["v"][0]])
     refused = {"gopher": (2, 3), "classify": (7,), "bertclass": (7,), "bert": (7,)}.get(name, ())
     for number in range(2, 8):
         status, out, err = transalg("trace", str(number), *map(str, typed))
@@ -208,7 +208,7 @@ def test_the_page_has_the_weights_of_every_head(name: str, runs: Path, transalg:
     file = tmp_path / "trace.html"
     assert transalg("trace", number, "--run", str(runs / name), *typed, "--html", str(file))[0] == 0
     data = data_of(file.read_text(encoding="utf-8"))
-    sequences = {symbol: [data["vocabulary"][v] for v in data["given"][symbol]] for symbol in ("z", "x") if symbol in data["given"]}
+    sequences = {symbol: [data["vocabulary"][v] for v in data["inputs"][symbol]] for symbol in ("z", "x") if symbol in data["inputs"]}
     x, z = sequences["x"], sequences.get("z", sequences["x"])
     axes = []
     for step in data["steps"]:

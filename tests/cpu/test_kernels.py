@@ -1,4 +1,4 @@
-"""PackedLinear weights compute the same; weights in 8 bits are rounded as little as can be, and a row is what it is alone."""
+"""Packed weights compute the same; weights in 8 bits are rounded as little as can be, and a row is what it is alone."""
 
 import copy
 import gc
@@ -10,37 +10,41 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.model.models import UNITS
 from tests.strategies import rng
 from tests.tolerance import tolerance
+from transalg.cpu import fingerprint, linear, packing
 from transalg.cpu.linear import Int8Linear, PackedLinear, RowSplitLinear, TransposedLinear
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.cpu.wrapped import Wrapped, kernels
+from transalg.hyper import DHyper, EDHyper, Hyper
 from transalg.inference import generate, pack, predict, quantize, search
 from transalg.inference.one_pass import score
-from transalg.model import Cache, Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.layers import ACTIVATIONS, DecoderLayer, Layer
+from transalg.model import Cache, DTransformer, EDTransformer, build
+from transalg.model.layers import DecoderLayer, Layer
+from transalg.model.mlp import MLPS
+from transalg.model.norm import NORMS
+from transalg.model.positions import POSITIONS
 from transalg.verify.batches import draw
-from transalg.verify.cases import cases, randomised
+from transalg.verify.cases import randomised
 from transalg.verify.laws import formal_log_probabilities
 
-KINDS = {DHyper: DTransformer, EHyper: ETransformer, EDHyper: EDTransformer, ClassifierHyper: Classifier}
-CASES = [case for case in cases() if "-" not in case.variant or case.variant in ("post-norm", "pre-norm", "tanh-GELU")]
 GPT = DHyper(N_V=101, ell_max=16, L=2, H=4, d_e=64, d_mlp=256, tied=True)
 PAIRS = EDHyper(N_V=101, ell_max=16, L_enc=1, L_dec=2, H=4, d_e=64, d_mlp=256)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.architecture} {case.variant}")
+@pytest.mark.parametrize("hyper", UNITS.values(), ids=UNITS)
 @pytest.mark.parametrize("rows", [1, None])
-def test_a_packed_model_is_the_formal_algorithm(case, rows: int | None) -> None:
-    model = randomised(KINDS[type(case.hyper)](case.hyper), rng(2)).eval()
+def test_a_packed_model_is_the_formal_algorithm(hyper: Hyper, rows: int | None) -> None:
+    model = randomised(build(hyper), rng(2)).eval()
     packed = pack(model, rows, least=0)
-    assert packed is not model and packed.stand_ins() and pack(packed) is packed
-    assert not pack(model, rows).stand_ins(), "small matrices stay as they are"
+    assert packed is not model and kernels(packed) and pack(packed) is packed
+    assert not kernels(pack(model, rows)), "small matrices stay as they are"
     assert all(torch.equal(one, other) for one, other in zip(packed.theta().named().values(), model.theta().named().values(), strict=True))
-    batch = draw(case.hyper, rng(3))
+    batch = draw(hyper, rng(3))
     with torch.no_grad():
         ours = batch.log_probabilities(packed)
-    for found, theirs in zip(ours, formal_log_probabilities(case.hyper, batch, model.theta()), strict=True):
-        torch.testing.assert_close(found.double(), theirs, rtol=0, atol=1e-4)
+    for log_P, theirs in zip(ours, formal_log_probabilities(hyper, batch, model.theta()), strict=True):
+        torch.testing.assert_close(log_P.double(), theirs, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 301])
@@ -62,46 +66,49 @@ def test_every_form_multiplies_alike(form, rows: int) -> None:
     for bias in (None, b):
         other = form(W, bias)
         torch.testing.assert_close(other.multiply(X), torch.nn.functional.linear(X, W, bias), **same)
-        for name, activation in ACTIVATIONS.items():
-            fused = other.fused(X, name)
-            if fused is not None:
-                torch.testing.assert_close(fused, activation(torch.nn.functional.linear(X, W, bias)), **same)
+        for activation in (*(unit.activation for unit in MLPS.values()), torch.sin):  # sin stands for one that no kernel knows
+            ours = other.activated(X, activation)
+            torch.testing.assert_close(ours, activation(torch.nn.functional.linear(X, W, bias)), **same)
     assert torch.equal(other.matrix(), W) and torch.equal(other.rows(torch.tensor([5, 52])), W[[5, 52]])
 
 
 def test_what_cannot_be_packed_stays_as_it_is() -> None:
     double = DTransformer(GPT, dtype=torch.float64)
-    assert pack(double) is double and not pack(double, 1).stand_ins()
+    assert pack(double) is double and not kernels(pack(double, 1))
     small = quantize(DTransformer(GPT))
     assert pack(small) is small
+    tiny = pack(DTransformer(GPT, dtype=torch.float64), 1)
+    assert isinstance(tiny, Wrapped) and pack(tiny) is tiny and pack(tiny, 1) is tiny, "packed, though no matrix of it is"
     spread = DTransformer(GPT)
     spread.gamma.full_tensor = lambda: spread.gamma  # as parameters have it that are sharded over processes
     assert pack(spread, least=0) is spread and pack(spread, 1, least=0) is spread
 
 
+DECODERS = {name: hyper for name, hyper in UNITS.items() if isinstance(hyper, DHyper | EDHyper)}
+
+
 @pytest.mark.parametrize("alike", [True, False])
-@pytest.mark.parametrize("case", [case for case in CASES if type(case.hyper) in (DHyper, EDHyper)], ids=lambda case: case.variant)
-def test_one_token_of_one_row_goes_a_short_way(case, alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Completion out for all but relative positions, keys as wide as values or not; the same logits, not through the layers; the same refusals."""
-    hyper = replace(case.hyper, d_attn=5 if alike else 3, d_mid=5)
-    model = randomised(KINDS[type(hyper)](hyper, dtype=torch.float64), rng(2)).eval()
+@pytest.mark.parametrize("hyper", DECODERS.values(), ids=DECODERS)
+def test_one_token_of_one_row_goes_a_short_way_or_the_usual_one(hyper: Hyper, alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same logits for every unit; where the short way is taken, not through the layers; the same refusals. Relative positions take none."""
+    hyper = replace(hyper, d_attn=5 if alike else 3, d_mid=5)
+    model = randomised(build(hyper, dtype=torch.float64), rng(2)).eval()
     short = pack(model, 1)
-    assert model.alone is None and (short.alone is None) == (quantize(model).alone is None) == (hyper.positions == "relative")
-    if short.alone is None:
-        return
+    taken = short.single_token is not None
+    assert taken == (quantize(model).single_token is not None) == (hyper.positions != "relative")
     pairs, ell = isinstance(model, EDTransformer), hyper.ell_max
     z, x = torch.tensor([[3, 1]]), torch.randint(hyper.N_V, (1, ell), generator=rng(4))
     expected = (model(z, x) if pairs else model(x)).detach()
-    for kind in (Layer, DecoderLayer):
+    for kind in (Layer, DecoderLayer) if taken else ():
         monkeypatch.setattr(kind, "decode", None)
 
     def new(ell: int) -> Cache:
         return short.cache(z, ell=ell) if pairs else short.cache(1, ell=ell)
 
     cache = new(ell)
-    found = [short.decode(x[:, t : t + 1], cache) for t in range(ell - 1)] + [short.decode(x[:, -1:], cache, last=True)[:, None]]
+    logits = [short.decode(x[:, t : t + 1], cache) for t in range(ell - 1)] + [short.decode(x[:, -1:], cache, last=True)[:, None]]
     torch.testing.assert_close(
-        torch.cat(found, dim=1), expected, rtol=0, atol=tolerance(torch.float64, terms=hyper.d_mlp, depth=4, size=10)
+        torch.cat(logits, dim=1), expected, rtol=0, atol=tolerance(torch.float64, terms=hyper.d_mlp, depth=4, size=10)
     )
     assert cache.lengths == [ell]
     with pytest.raises(ValueError, match=rf"cache.*at most {ell} tokens"):
@@ -130,7 +137,7 @@ def test_a_copy_of_a_cache_shares_nothing_and_copies_no_model() -> None:
     cache = short.cache(1)
     short.decode(torch.tensor([[5]]), cache)
     other = copy.deepcopy(cache)
-    assert other.of() is short and other.lengths == [1]
+    assert other.model() is short and other.lengths == [1]
     ours, theirs = (short.decode(torch.tensor([[id]]), each, last=True) for id, each in ((7, cache), (7, other)))
     assert torch.equal(ours, theirs)
     short.decode(torch.tensor([[8]]), other)
@@ -140,7 +147,7 @@ def test_a_copy_of_a_cache_shares_nothing_and_copies_no_model() -> None:
 def test_a_copy_of_a_packed_model_is_on_its_own() -> None:
     short = pack(DTransformer(GPT, generator=rng(0), dtype=torch.float64), 1)
     other = copy.deepcopy(short)
-    assert short.alone is not None and other.alone is None
+    assert short.single_token is not None and other.single_token is None
     with torch.no_grad():
         other.layers[0].W_mlp1.zero_()
     ours, theirs = (form.decode(torch.tensor([[5]]), form.cache(1), last=True) for form in (short, other))
@@ -199,7 +206,7 @@ def test_a_model_in_8_bits_says_nearly_the_same() -> None:
     for kind, hyper in ((DTransformer, GPT), (EDTransformer, PAIRS)):
         model = kind(hyper, generator=rng(0)).eval()
         small, batch = quantize(model), draw(hyper, rng(1))
-        assert len(small.stand_ins()) == (9 if kind is DTransformer else 19)
+        assert len(kernels(small)) == (9 if kind is DTransformer else 19)
         with torch.no_grad():
             ours, theirs = batch.log_probabilities(small), batch.log_probabilities(model)
         difference = max(float((one.exp() - other.exp()).abs().sum(dim=0).max() / 2) for one, other in zip(ours, theirs, strict=True))
@@ -224,11 +231,11 @@ def test_a_row_in_8_bits_is_what_it_is_alone() -> None:
 def test_memory_and_what_is_shared() -> None:
     model = DTransformer(GPT).eval()
     small = quantize(model)
-    held = sum(part.nbytes for part in (*small.stand_ins().values(), *small.parameters()))
-    assert held < 0.36 * sum(part.nbytes for part in model.parameters()), "the table of embeddings is there twice"
+    taken = sum(part.nbytes for part in (*kernels(small).values(), *small.parameters()))
+    assert taken < 0.36 * sum(part.nbytes for part in model.parameters()), "the table of embeddings is there twice"
     assert small.gamma.data_ptr() == model.gamma.data_ptr() and isinstance(model.layers[0].W.W_qkv, torch.nn.Parameter)
     assert {name for name, _ in model.named_parameters()} == {name for name, _ in DTransformer(GPT).named_parameters()}
-    assert isinstance(pack(model, least=0).layers[0].W.W_qkv, PackedLinear)
+    assert isinstance(pack(model, least=0).layers[0].W.kernels["W_qkv"], PackedLinear)
 
 
 @torch.no_grad()
@@ -270,11 +277,11 @@ def test_long_texts_are_written_by_packed_models(kind: str, count: int, monkeypa
     assert margin(model, given, plain, beams) > sure, "rounding decides nothing"
     monkeypatch.setattr(packing, "pack", spy)
     assert write(2) and not seen, "too little to pack a model for"
-    monkeypatch.setattr(kernels, "WORTH", 12)
+    monkeypatch.setattr(packing, "WORTH", 12)
     assert write(12) == plain
     ((rows, form),) = seen
     assert rows == count * beams
-    assert isinstance(next(iter(form.stand_ins().values())), RowSplitLinear if rows == 1 else PackedLinear)
+    assert isinstance(next(iter(kernels(form).values())), RowSplitLinear if rows == 1 else PackedLinear)
     for parameter in model.parameters():
         parameter.data.neg_()
     changed = write(12)
@@ -285,16 +292,16 @@ def test_long_texts_are_written_by_packed_models(kind: str, count: int, monkeypa
 
 @pytest.mark.parametrize("rows", [1, None])
 def test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same(rows: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every change counts, behind the back of autograd too: of one number, of the order of rows or of columns; and of what is not copied."""
+    """Every change counts, also those that autograd does not see: of one number, of the order of rows or of columns; and of what is not copied."""
     model, made, ids = DTransformer(GPT, generator=rng(0)).eval(), [], torch.tensor([[3, 5]])
 
     def spy(make: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         return lambda W: made.append(W.shape) or make(W)
 
-    for name in ("_turned", "_ordered"):
-        monkeypatch.setattr(kernels, name, spy(getattr(kernels, name)))
+    for name in ("_transposed", "_packed"):
+        monkeypatch.setattr(linear, name, spy(getattr(linear, name)))
 
-    def made_anew() -> int:
+    def made_again() -> int:
         made.clear()
         form = pack(model, rows, least=0)
         for one in (ids, ids[:, 1:]):
@@ -303,29 +310,71 @@ def test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same(rows: int | None
         return len(made)
 
     copies = 4 if rows == 1 else 9  # in two layers W_qkv and W_mlp1; or all four matrices, and W_e
-    assert made_anew() == copies and made_anew() == 0
-    assert pack(model, rows, least=0).W_e is not pack(model, rows, least=0).W_e, "what depends on more than W is not kept"
+    assert made_again() == copies and made_again() == 0
+    assert pack(model, rows, least=0).kernels["W_e"] is not pack(model, rows, least=0).kernels["W_e"], (
+        "what depends on more than W is not kept"
+    )
     W = model.layers[1].W_mlp1.data
     for change in (
         lambda: W[7, 5:6].mul_(3),
+        lambda: W[3, :3].add_(torch.tensor([1.0, -2.0, 1.0])),  # orthogonal to 1, 2, 3, … and to any r that is evenly spaced
         lambda: W.copy_(W.flip(0)),
         lambda: W.copy_(W.flip(1)),
         lambda: setattr(model.layers[1].W_mlp1, "data", 2 * W),
     ):
         change()
-        assert made_anew() == 1 and made_anew() == 0
+        assert made_again() == 1 and made_again() == 0
     for alive in (model.layers[1].b_mlp1, model.layers[0].gamma1, *([model.layers[0].W.W_o] if rows == 1 else [])):
         alive.data.add_(0.1)
-        assert made_anew() == 0
+        assert made_again() == 0
     model.layers[1].W_mlp1 = torch.nn.Parameter(3 * W)
-    assert made_anew() == 1
-    assert made_anew() == 0 and pack(model, 2 if rows == 1 else 1, least=0) and made_anew() == 4, "one thing for each"
-    held = len(kernels.KEPT)
+    assert made_again() == 1
+    assert made_again() == 0 and pack(model, 2 if rows == 1 else 1, least=0) and made_again() == 4, "one thing for each"
+    entries = len(fingerprint._MADE)
     del model, W, alive
     gc.collect()
-    assert len(kernels.KEPT) <= held - copies, "no longer than the matrix lives"
+    assert len(fingerprint._MADE) <= entries - copies, "no longer than the matrix lives"
 
 
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="quantize: expected int8, got int4"):
         quantize(DTransformer(GPT), "int4")
+
+
+def test_a_fingerprint_shows_every_change_that_torch_counts() -> None:
+    """Also one so small that no product shows it; and a change that goes around torch, unless it is less than rounding."""
+    W = torch.randn(5, 7, generator=rng(0))
+    before = fingerprint.Fingerprint.take(W)
+    assert before.same(fingerprint.Fingerprint.take(W))
+    W[0, 0] = torch.nextafter(W[0, 0], W.new_tensor(9.0))
+    after = fingerprint.Fingerprint.take(W)
+    assert not before.same(after)
+    W.data[2] = W.data[2].flip(0)
+    assert not after.same(fingerprint.Fingerprint.take(W))
+    with torch.inference_mode():
+        inside = torch.ones(3, 2)
+    assert fingerprint.Fingerprint.take(inside).same(fingerprint.Fingerprint.take(inside))
+
+
+def test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever unit it is: positions, norm, MLP, mask, heads."""
+
+    class Other(type(POSITIONS["learned"])):
+        pass
+
+    class OtherMLP(type(MLPS["GELU"])):
+        pass
+
+    plain = DHyper(N_V=23, ell_max=7, L=1, H=2, d_e=10, d_mlp=13)
+    monkeypatch.setitem(POSITIONS, "learned", Other())
+    assert pack(DTransformer(plain, dtype=torch.float64), 1).single_token is None
+    monkeypatch.undo()
+    unit = MLPS["GELU"]
+    monkeypatch.setitem(MLPS, "GELU", OtherMLP(unit.activation, unit.formal_activation))
+    assert pack(DTransformer(plain, dtype=torch.float64), 1).single_token is None
+    monkeypatch.undo()
+    norm = NORMS["layer_norm"]
+    monkeypatch.setitem(NORMS, "layer_norm", replace(norm, compute=lambda X, gamma, beta, eps: norm.compute(X, gamma, beta, eps)))
+    assert pack(DTransformer(plain, dtype=torch.float64), 1).single_token is None
+    monkeypatch.undo()
+    assert pack(DTransformer(plain, dtype=torch.float64), 1).single_token is not None

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from tests.strategies import normal, random_attention, random_heads, rng
 from transalg.formal import (
@@ -32,6 +34,7 @@ from transalg.formal import (
     unidirectional,
 )
 from transalg.formal.classification import ECInference, EClassifier, ECTheta, ECTraining
+from transalg.formal.domains import checked, index, natural
 from transalg.formal.mask import banded, sparse
 from transalg.formal.positions import relative
 from transalg.formal.systems import Gopher
@@ -187,3 +190,36 @@ def test_what_is_accepted() -> None:
     assert DTraining([[BOS, 1]], theta, 0, 1).W_u.equal(theta.W_u)
     assert MHAttention(X[:, :1], Z[:, :1], W, unidirectional(1).T).shape == (7, 1)
     assert DTransformer([1], theta, eps=0).isfinite().all()
+
+
+# Shapes are said once, in the annotations ------------------------------------------------------------------------------
+
+
+def test_a_shape_is_checked_as_it_is_annotated() -> None:
+    @checked(k=index("n"))
+    def scale(k: int, x: Float[Tensor, "n"], gamma: Float[Tensor, "n"] | None = None) -> Tensor:
+        return k * x if gamma is None else k * x * gamma
+
+    assert scale(2, torch.ones(3)).tolist() == [2, 2, 2]
+    for message, call in {
+        "x: expected a tensor in ℝ^{n}, got the shape (3, 1)": lambda: scale(2, torch.ones(3, 1)),
+        "gamma: expected n = 3 in ℝ^{n}, got 2": lambda: scale(2, torch.ones(3), torch.ones(2)),
+        "gamma: expected finite numbers in gamma, got NaN": lambda: scale(2, torch.ones(3), nan * torch.ones(3)),
+        "k: expected one of 0, …, n−1 with n = 3, got 3": lambda: scale(3, torch.ones(3)),
+    }.items():
+        with pytest.raises(ValueError) as refusal:  # noqa: PT011
+            call()
+        assert str(refusal.value) == message
+    assert scale(2, nan * torch.ones(3)).isnan().all(), "activations may be anything"
+
+
+def test_what_no_annotation_says_needs_a_rule() -> None:
+    with pytest.raises(TypeError, match="checked: expected a rule for x, which its annotation does not give"):
+
+        @checked()
+        def without(x: Int[Tensor, "ell"]) -> None: ...
+
+    with pytest.raises(TypeError, match="checked: expected rules for arguments, got one for y"):
+
+        @checked(y=natural)
+        def unknown(x: Float[Tensor, "n"]) -> None: ...

@@ -1,18 +1,87 @@
-"""The MLP as a component, and its activations."""
+"""The MLP as a component, another in its place, and its activations."""
 
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import Float
+from torch import Tensor
 from torch.testing import assert_close
 
-from tests.strategies import normal
-from transalg.formal.mlp import tanh_GELU
+from tests.strategies import normal, theta_d
+from transalg.formal import DInference, DTheta, DTraining, DTransformer, Layer, MLPTheta
+from transalg.formal.domains import checked
+from transalg.formal.mlp import MLP, ReLU_MLP, tanh_GELU
+from transalg.formal.systems import GPT
 
 exactly = {"rtol": 0, "atol": 1e-12}
 seeds = st.integers(0, 2**16)
+x = [9, 1, 2, 3]
 
 
 @given(seeds)
 def test_tanh_gelu_is_torchs(seed: int) -> None:
     A = 3 * normal(seed, 5, 7)
     assert_close(tanh_GELU(A), torch.nn.functional.gelu(A, approximate="tanh"), **exactly)
+
+
+@given(seeds)
+def test_it_is_torchs(seed: int) -> None:
+    X, layer = normal(seed, 6, 3), theta_d(seed).layers[0]
+    for own, theirs in ((MLP, torch.nn.GELU()), (ReLU_MLP, torch.nn.ReLU()), (partial(MLP, GELU=tanh_GELU), torch.nn.GELU("tanh"))):
+        hidden = theirs(torch.nn.functional.linear(X.T, layer.W_mlp1, layer.b_mlp1))
+        assert_close(own(X, layer.mlp), torch.nn.functional.linear(hidden, layer.W_mlp2, layer.b_mlp2).T, **exactly)
+
+
+# A gated MLP (Shazeer 2020), as one would add it -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GatedMLPTheta(MLPTheta):
+    W_gate: Float[Tensor, "d_mlp d_e"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GatedLayer(Layer):
+    W_gate: Float[Tensor, "d_mlp d_e"]
+
+    @property
+    def mlp(self) -> GatedMLPTheta:
+        return GatedMLPTheta(**vars(super().mlp), W_gate=self.W_gate)
+
+
+@checked()
+def SwiGLU(X: Float[Tensor, "d_e ell"], W: GatedMLPTheta) -> Float[Tensor, "d_e ell"]:
+    gate = torch.nn.functional.silu(W.W_gate @ X)
+    return W.W_mlp2 @ (gate * (W.W_mlp1 @ X + W.b_mlp1[:, None])) + W.b_mlp2[:, None]
+
+
+def gated(seed: int = 0) -> DTheta:
+    theta = theta_d(seed)
+    layers = (GatedLayer(**vars(layer), W_gate=normal(seed + l, 13, 6)) for l, layer in enumerate(theta.layers))
+    return replace(theta, layers=tuple(layers))
+
+
+def test_another_mlp_stands_in_its_place() -> None:
+    theta, transformer = gated(), partial(GPT, MLP=SwiGLU)
+    P = transformer(x, theta)
+    assert P.shape == (11, 4) and not torch.allclose(P, GPT(x, theta_d()))
+    trained = DTraining([x], theta, 1, 0.1, DTransformer=transformer)
+    assert isinstance(trained.layers[1], GatedLayer) and not trained.layers[1].W_gate.equal(theta.layers[1].W_gate)
+    assert DInference(x, theta, 2, 0, DTransformer=transformer).shape == (2,)
+    silent = replace(theta, layers=tuple(replace(layer, W_gate=0 * layer.W_gate, b_mlp2=0 * layer.b_mlp2) for layer in theta.layers))
+    nothing = replace(theta, layers=tuple(replace(layer, W_mlp2=0 * layer.W_mlp2, b_mlp2=0 * layer.b_mlp2) for layer in theta.layers))
+    assert_close(transformer(x, silent), transformer(x, nothing), **exactly)
+
+
+def test_parts_that_an_mlp_does_not_know_are_refused() -> None:
+    """Neither Algorithm 10, whose line 8 is written out, nor the paper's MLP leaves a gate out in silence."""
+    with pytest.raises(ValueError, match=r"theta: expected layers\.0 to be a Layer, got GatedLayer"):
+        DTransformer(x, gated())
+    with pytest.raises(ValueError, match="W: expected a MLPTheta, got GatedMLPTheta"):
+        GPT(x, gated())
+    with pytest.raises(ValueError, match="W: expected a GatedMLPTheta, got MLPTheta"):
+        GPT(x, theta_d(), MLP=SwiGLU)

@@ -1,6 +1,7 @@
 """With the paper's layer the systems are the paper's algorithms; each of their other parts, against its definition."""
 
 from functools import partial
+from itertools import combinations
 
 import pytest
 import torch
@@ -8,13 +9,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from tests.strategies import fill, normal, rng, sequences, thetas
+from tests.strategies import fill, normal, rng, sequences, theta_d, thetas
 from tests.tolerance import tolerance
-from transalg.formal import DTheta, DTransformer, EDInference, EDTheta, EDTraining, EDTransformer, ETheta, ETraining, ETransformer
+from transalg.formal import (
+    DTheta,
+    DTransformer,
+    EDInference,
+    EDTheta,
+    EDTraining,
+    EDTransformer,
+    ETheta,
+    ETraining,
+    ETransformer,
+    MHAttention,
+)
 from transalg.formal.classification import EClassifier, ECTheta
 from transalg.formal.embedding import BERT_embed, scaled
-from transalg.formal.mlp import MLP, tanh_GELU
+from transalg.formal.mask import sparse
+from transalg.formal.mlp import MLP, ReLU_MLP, tanh_GELU
 from transalg.formal.norm import RMSnorm, no_norm
+from transalg.formal.positions import (
+    RelativeAttention,
+    paper_sinusoids,
+    relative,
+    sinusoids,
+    with_positions,
+    without_positions,
+)
 from transalg.formal.systems import (
     BERT,
     GPT,
@@ -27,6 +48,7 @@ from transalg.formal.systems import (
     post_norm_decoder,
     pre_norm,
 )
+from transalg.formal.unembedding import tied
 
 without_norm = partial(BERT_embed, layer_norm=no_norm)
 exactly = {"rtol": 0, "atol": tolerance(torch.float64, terms=13, depth=4, size=10)}  # norms of few numbers enlarge errors
@@ -48,6 +70,7 @@ def test_gpt_is_algorithm_10(data: st.DataObject) -> None:
     theta = data.draw(thetas(DTheta))
     x = data.draw(sequences(theta))
     assert_close(GPT(x, theta), DTransformer(x, theta), **exactly)
+    assert_close(GPT(x, theta, Mask=sparse(1)), DTransformer(x, theta, Mask=sparse(1)), **exactly)
     tanh_MLP = partial(MLP, GELU=tanh_GELU)
     assert_close(GPT(x, theta, MLP=tanh_MLP, layer_norm=RMSnorm), DTransformer(x, theta, GELU=tanh_GELU, layer_norm=RMSnorm), **exactly)
 
@@ -114,11 +137,6 @@ def test_norm_and_sublayer_change_places() -> None:
     assert_close(post_norm(X, idle, Mask), twice, **exactly)
 
 
-def test_scaled_embeddings() -> None:
-    theta = fill(DTheta.init(N_V=11, ell_max=7, L=1, H=2, d_e=4, d_mlp=13), 0)
-    assert_close(scaled(theta).W_e, 2 * theta.W_e) and scaled(theta).W_p.equal(theta.W_p)
-
-
 @pytest.mark.parametrize(
     ("s", "message"),
     [
@@ -148,3 +166,32 @@ def test_a_wider_theta_is_for_the_transformer_that_takes_it() -> None:
     assert int(x[1]) == int(PreNormEDTransformer([1, 2], [wider.bos_token], wider)[:, -1].argmax())
     trained = EDTraining([[1, 2]], data, wider, 1, 0.1, EDTransformer=PreNormEDTransformer)
     assert type(trained) is PreNormEDTheta and not trained.gamma_enc.equal(wider.gamma_enc)
+
+
+# Every departure departs -----------------------------------------------------------------------------------------------
+
+BY_DISTANCE = partial(MHAttention, Attention=RelativeAttention)
+DEPARTURES = {
+    "none": lambda x, theta: DTransformer(x, theta),
+    "RMSnorm": lambda x, theta: DTransformer(x, theta, layer_norm=RMSnorm),
+    "no_norm": lambda x, theta: DTransformer(x, theta, layer_norm=no_norm),
+    "ReLU": lambda x, theta: GPT(x, theta, MLP=ReLU_MLP),
+    "tanh_GELU": lambda x, theta: GPT(x, theta, MLP=partial(MLP, GELU=tanh_GELU)),
+    "post_norm": lambda x, theta: GPT(x, theta, block=post_norm),
+    "sparse": lambda x, theta: DTransformer(x, theta, Mask=sparse(2)),
+    "sinusoids": lambda x, theta: DTransformer(x, with_positions(theta, sinusoids(6, 7))),
+    "paper_sinusoids": lambda x, theta: DTransformer(x, with_positions(theta, paper_sinusoids(6, 7))),
+    "without_positions": lambda x, theta: DTransformer(x, without_positions(theta)),
+    "relative": lambda x, theta: DTransformer(x, without_positions(relative(theta, 4, rng(1))), MHAttention=BY_DISTANCE),
+    "scaled": lambda x, theta: DTransformer(x, scaled(theta)),
+    "tied": lambda x, theta: DTransformer(x, tied(theta)),
+    "eps": lambda x, theta: DTransformer(x, theta, eps=0.1),
+}
+
+
+def test_every_departure_departs() -> None:
+    """At one θ, each gives another P than the paper, and than every other: none does in silence what another does."""
+    x, theta = [9, 1, 2, 3, 4], theta_d(3)
+    P = {name: transformer(x, theta) for name, transformer in DEPARTURES.items()}
+    for one, other in combinations(P, 2):
+        assert (P[one] - P[other]).abs().max() > 1e-6, f"{one} is {other}"

@@ -1,17 +1,19 @@
 """θ: shapes that agree, a pytree with arithmetic, hyperparameters read off the shapes."""
 
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from math import prod
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import Float
 from torch.testing import assert_close
 from torch.utils import _pytree as pytree
 
 from tests.strategies import KINDS, fill, rng, sizes, thetas
-from transalg.formal import DTheta, DTransformer, EDTheta, ETheta
+from transalg.formal import DTheta, DTransformer, EDTheta, ETheta, MHAttentionTheta
+from transalg.formal.systems import BERTTheta
 from transalg.formal.tree import Theta
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
@@ -94,6 +96,37 @@ def test_d_attn_and_d_mid_are_d_e_over_H_unless_given() -> None:
 def test_sizes_are_positive_whole_numbers(size: object) -> None:
     with pytest.raises(ValueError, match="d_mlp: expected a positive integer, got"):
         DTheta.init(**(D | {"d_mlp": size}), L=1)
+
+
+def test_init_takes_the_sizes_that_the_declarations_name() -> None:
+    assert set(DTheta.symbols()) == {"N_V", "ell_max", "L", "H", "d_e", "d_mlp", "d_attn", "d_mid"}
+    assert set(EDTheta.symbols()) == {"N_V", "ell_max", "L_enc", "L_dec", "H", "d_e", "d_mlp", "d_attn", "d_mid"}
+    theta = BERTTheta.init(**D, L=1, d_f=5, N_S=3, generator=rng(0))
+    assert theta.sizes()["N_S"] == 3 and (theta.gamma_e == 1).all() and (theta.b_u == 0).all() and theta.W_s.any()
+    with pytest.raises(ValueError, match="d_f: expected this size for a ETheta, got none"):
+        ETheta.init(**D, L=1)
+    with pytest.raises(ValueError, match="d_f: expected a size of DTheta, d_e, N_V, ell_max, L, H, d_attn, d_mid, d_mlp, got another"):
+        DTheta.init(**D, L=1, d_f=5)
+
+
+def test_a_layer_gives_its_mlp() -> None:
+    theta = EDTheta.init(**D, L_enc=1, L_dec=1, generator=rng(0))
+    one, other = theta.enc[0], theta.dec[0]
+    assert one.mlp.W_mlp1 is one.W_mlp1 and one.mlp.b_mlp2 is one.b_mlp2
+    assert other.mlp.W_mlp1 is other.W_mlp3 and other.mlp.b_mlp1 is other.b_mlp3
+    assert other.mlp.W_mlp2 is other.W_mlp4 and other.mlp.b_mlp2 is other.b_mlp4
+
+
+def test_heads_with_parts_that_no_head_has_are_refused() -> None:
+    """A 𝒲 with further parts says what its heads are; it never falls back to the paper's."""
+
+    @dataclass(frozen=True, eq=False, repr=False)
+    class Unfinished(MHAttentionTheta):
+        extra: Float[torch.Tensor, "H d_attn"]
+
+    W = DTheta.init(**D, L=1).layers[0].W
+    with pytest.raises(TypeError, match="unexpected keyword argument 'extra'"):
+        _ = Unfinished(**vars(W), extra=W.b_q).W_qkv
 
 
 def test_init_is_random_and_repeatable() -> None:

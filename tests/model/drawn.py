@@ -1,6 +1,6 @@
 """Random hyperparameters and models: prime and distinct sizes, any departures that go together."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from tests.strategies import PRIMES, rng
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.model import build
 from transalg.verify.batches import Batch, draw
-from transalg.verify.cases import MODELS, randomised
+from transalg.verify.cases import DEPARTURES, randomised
 
 EVEN = (4, 6, 10, 14)  # where sines and cosines come in pairs
+SIZES = ("ell_max", "d_r", "d_f")  # which some departures take with them
+MORE_VALUES: dict[str, tuple[Any, ...]] = {"eps": (1e-12,), "band": (1, 2, 5), "segments": (1,)}
 KINDS = (DHyper, EHyper, ClassifierHyper, EDHyper)
 
 
@@ -25,37 +28,30 @@ def hypers(drawing: st.DrawFn, kind: type, **fixed: Any) -> Any:
     sizes["N_V"] = max(sizes["N_V"], 5)
     sizes["H"] = drawing(st.sampled_from((1, 2, 3)))
     for depth in ("L_enc", "L_dec") if kind is EDHyper else ("L",):
-        sizes[depth] = drawing(st.integers(1, 2)) + bool(fixed.get("band") and sizes.get("L", 1) == 1)
+        sizes[depth] = drawing(st.integers(1, 2)) + bool(fixed.get("band"))
+    if "ell_max" in fixed:
+        sizes["ell_max"] = fixed["ell_max"]
     if "sinusoids" in fixed.get("positions", ""):
         sizes["d_e"] = drawing(st.sampled_from(EVEN))
     if fixed.get("positions") == "relative":
         sizes["d_r"] = drawing(st.sampled_from(EVEN))
     if fixed.get("tied") and "d_f" in sizes:
         sizes["d_f"] = sizes["d_e"]
-    return kind(**sizes | {name: value for name, value in fixed.items() if name not in ("d_r", "d_f")})
+    return kind(**sizes | {name: value for name, value in fixed.items() if name not in SIZES})
 
 
 @st.composite
 def departures(drawing: st.DrawFn, kind: type) -> dict[str, Any]:
-    """Any departures that go together."""
-    flag = st.booleans()
-    found: dict[str, Any] = {
-        "norm": drawing(st.sampled_from(("layer_norm", "RMSnorm"))),
-        "norm_first": drawing(flag),
-        "activation": drawing(st.sampled_from(("ReLU", "GELU", "tanh_GELU"))),
-        "positions": drawing(st.sampled_from(kind.position_schemes())),
-        "scaled": drawing(flag),
-        "eps": drawing(st.sampled_from((1e-5, 1e-12, 0.1))),
-    }
-    if kind is not ClassifierHyper:
-        found["tied"] = drawing(flag)
-    if kind is DHyper and found["positions"] != "relative":
-        found["band"] = drawing(st.sampled_from((None, 1, 2, 3, 5)))
-    if issubclass(kind, EHyper):
-        found |= {"segments": drawing(st.sampled_from((0, 1, 3))), "embedding_norm": drawing(flag)}
-    if kind is EHyper:
-        found["output_bias"] = drawing(flag)
-    return found
+    """Any departures that go together: of every field on which P depends, the paper's value or another."""
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        variants = [fixed for fixed in DEPARTURES[kind].values() if field.name in fixed and field.name not in SIZES]
+        others = [fixed[field.name] for fixed in variants]
+        if others:
+            values[field.name] = drawing(st.sampled_from([kind.paper(field.name), *others, *MORE_VALUES.get(field.name, ())]))
+    if values.get("positions") == "relative":
+        values.pop("band", None)
+    return values
 
 
 @st.composite
@@ -64,7 +60,7 @@ def models(drawing: st.DrawFn, kind: type, fixed: dict[str, Any] | None = None) 
     chosen = drawing(departures(kind)) if fixed is None else fixed
     hyper = drawing(hypers(kind, **chosen))
     generator = rng(drawing(st.integers(0, 2**16)))
-    model = randomised(MODELS[kind](hyper, dtype=torch.float64), generator).eval()
+    model = randomised(build(hyper, dtype=torch.float64), generator).eval()
     batch = draw(hyper, generator, rows=drawing(st.integers(1, 4)), longest=drawing(st.integers(1, 11)))
     if drawing(st.integers(0, 3)) == 0:  # one in four is not ragged, which is treated on its own
         full = {name: (ids.shape[1],) * len(ids) for name, ids in (("x_lengths", batch.x), ("z_lengths", batch.z)) if ids is not None}

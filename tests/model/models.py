@@ -1,11 +1,12 @@
-"""One model of every kind with many departures, and what to give it."""
+"""Models of every kind with every unit, and what to give them."""
 
 from typing import Any
 
 from tests.strategies import rng
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.model import build
 from transalg.verify.batches import draw
-from transalg.verify.cases import MODELS, small
+from transalg.verify.cases import DEPARTURES, small
 
 KINDS = (DHyper, EHyper, ClassifierHyper, EDHyper)
 RICH: dict[type, dict[str, Any]] = {
@@ -14,13 +15,22 @@ RICH: dict[type, dict[str, Any]] = {
     ClassifierHyper: {"norm_first": True},
     EDHyper: {"positions": "sinusoids", "scaled": True},
 }
+# every unit alone, in every architecture that can have it
+UNITS: dict[str, Hyper] = {
+    f"{kind.__name__}-{name}": small(kind, **fixed) for kind, variants in DEPARTURES.items() for name, fixed in variants.items()
+}
 
 
 def make(kind: type, **options: Any) -> Any:
-    return MODELS[kind](small(kind, **RICH[kind]), generator=rng(0), **options).eval()
+    return build(small(kind, **RICH[kind]), generator=rng(0), **options).eval()
 
 
 def inputs(kind: type, full: bool = True) -> tuple[Any, ...]:
-    batch = draw(small(kind, **RICH[kind]), rng(1))
-    ids = (batch.z, batch.x) if kind is EDHyper else (batch.x,)
-    return ids if full else (*ids, *([batch.z_lengths] if kind is EDHyper else []), batch.x_lengths)
+    return inputs_of(small(kind, **RICH[kind]), full)
+
+
+def inputs_of(hyper: Hyper, full: bool = True) -> tuple[Any, ...]:
+    batch = draw(hyper, rng(1))
+    pairs = isinstance(hyper, EDHyper)
+    ids = (batch.z, batch.x) if pairs else (batch.x,)
+    return ids if full else (*ids, *([batch.z_lengths] if pairs else []), batch.x_lengths)

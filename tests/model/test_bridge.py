@@ -103,7 +103,7 @@ def test_what_cannot_be_a_model() -> None:
         transalg.DTransformer.from_theta(theta, small(EHyper))
     with pytest.raises(ValueError, match=r"theta: expected L = 1, as in hyper, got 2"):
         transalg.DTransformer.from_theta(theta, L=1)
-    with pytest.raises(ValueError, match=r"theta: expected relative positions with d_r = 6, got none"):
+    with pytest.raises(ValueError, match=r"theta: expected positions=relative with W_r, u, w in every layer, got none of them"):
         transalg.DTransformer.from_theta(theta, positions="relative")
     with pytest.raises(
         ValueError, match=r"theta: expected no layers.0.W.W_r, or one that does nothing, with these departures, got one that acts"

@@ -1,20 +1,20 @@
 """Dropout: in training only, in every kind of attention, and where the formal algorithms have it."""
 
+from functools import partial
 from itertools import count
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from tests.model.models import KINDS, RICH, inputs
+from tests.model.models import KINDS, RICH, UNITS, inputs, inputs_of
 from tests.strategies import rng
 from tests.tolerance import PROMISED
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper
-from transalg.model import DTransformer
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, Hyper
+from transalg.model import MODELS, build
 from transalg.verify.batches import draw
-from transalg.verify.cases import MODELS, small
+from transalg.verify.cases import small
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -31,16 +31,15 @@ def test_dropout_is_for_training_only(kind: type) -> None:
     assert not one.equal(other) and model(*ids).equal(one)
 
 
-@pytest.mark.parametrize("departures", [{}, {"band": 3, "ell_max": 37}, {"positions": "relative", "d_r": 4}], ids=str)
-def test_attention_weights_are_dropped_in_every_kind_of_attention(departures: dict[str, Any]) -> None:
+@pytest.mark.parametrize("hyper", UNITS.values(), ids=UNITS)
+def test_attention_weights_are_dropped_in_every_kind_of_attention(hyper: Hyper) -> None:
     """In training two passes differ though nothing else is random; otherwise they are the same."""
-    hyper = small(DHyper, L=2, attention_dropout=0.5, **departures)
-    model = DTransformer(hyper, dtype=torch.float64, generator=rng(0)).train()
-    ids = torch.randint(20, (4, 7), generator=rng(1))
+    model = build(hyper.replace(attention_dropout=0.5), dtype=torch.float64, generator=rng(0)).train()
+    ids = inputs_of(hyper)
     torch.manual_seed(0)
-    one, other = model(ids), model(ids)
+    one, other = model(*ids), model(*ids)
     assert not torch.allclose(one, other)
-    assert model.eval()(ids).equal(model(ids))
+    assert model.eval()(*ids).equal(model(*ids))
 
 
 @pytest.mark.parametrize("kind", [DHyper, EDHyper])
@@ -64,6 +63,8 @@ def test_decoding_drops_nothing(kind: type) -> None:
 def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one and the same mask for the n-th dropout of either, engine and formal agree."""
     from transalg.formal import systems
+    from transalg.formal.embedding import BERT_embed
+    from transalg.formal.norm import no_norm
     from transalg.formal.theta import EDTheta
 
     masks: list[torch.Tensor] = []
@@ -96,7 +97,7 @@ def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_fir
             for stack in ("enc", "dec")
         }
         theta = systems.PreNormEDTheta.from_named(neutral | named) if type(theta) is EDTheta else theta
-        decoder, final = (systems.pre_norm_decoder, systems.layer_norm) if norm_first else (systems.post_norm_decoder, systems.no_norm)
+        decoder, final = (systems.pre_norm_decoder, systems.layer_norm) if norm_first else (systems.post_norm_decoder, no_norm)
         P = systems.PreNormEDTransformer(row["z"], row["x"], theta, block=block, decoder_block=decoder, final_norm=final, dropout=dropout)
     else:
         wide = {
@@ -110,7 +111,7 @@ def test_dropout_stands_where_the_formal_algorithms_have_it(kind: type, norm_fir
             del wide["b_u"]
         theta = classes.from_named({name: part.double() for name, part in (wide | theta.named()).items()})
         P = (systems.BERTClassifier if kind is ClassifierHyper else systems.BERT)(
-            row["x"], theta, embedding_norm=systems.no_norm, block=block, dropout=dropout
+            row["x"], theta, embed=partial(BERT_embed, layer_norm=no_norm), block=block, dropout=dropout
         )
     assert next(calls) == len(masks) > 1
     assert_close(ours, P, rtol=0, atol=PROMISED)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.model.drawn import KINDS, models
 from tests.tolerance import PROMISED
-from transalg.model import layout
-from transalg.verify.cases import DEPARTURES, MODELS
+from transalg.model import MODELS, layout
+from transalg.verify.cases import DEPARTURES
 from transalg.verify.laws import errors, formal_log_probabilities, invariances
 
 SINGLE = [(kind, fixed) for kind, variants in DEPARTURES.items() for fixed in variants.values()]

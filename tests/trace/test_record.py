@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import transalg
 from tests.strategies import rng
-from transalg.formal import DTheta, DTransformer, ETheta, ETraining, MHAttention
+from transalg.formal import DInference, DTheta, DTransformer, ETheta, ETraining, MHAttention
 from transalg.formal.norm import RMSnorm
 from transalg.formal.notation import softmax
 from transalg.formal.positions import RelativeAttention, relative
@@ -53,6 +53,7 @@ def test_values_are_as_they_were_then() -> None:
     assert [step.value.tolist() for step in trace.steps if step.line.number == 5] == [
         [9, 1, 2, 3, 10], [9, 8, 2, 3, 10], [9, 8, 8, 3, 10], [9, 8, 8, 8, 10], [9, 8, 8, 8, 10],
     ]  # fmt: skip
+    assert [step.passes["t"] for step in trace.steps if step.line.number == 4] == [1, 2, 3, 4, 5]
     loss = next(step.value for step in trace.steps if step.line.number == 9)
     P = next(step.value for step in trace.steps if step.line.number == 8)
     assert_close(loss, -(P[1, 1] * P[2, 2] * P[3, 3]).log())
@@ -145,7 +146,7 @@ def test_the_result_is_the_untraced_one(number: int) -> None:
     of = example(find(str(number)), "hello", seed=3)
     traced = of.trace(depth=2).result
     of = example(find(str(number)), "hello", seed=3)
-    plain = of.function(*of.args, **of.kwargs)
+    plain = of.function(*of.call.args, **of.call.kwargs)
     same = (
         all(a.equal(b) for a, b in zip(traced.named().values(), plain.named().values(), strict=True))
         if hasattr(plain, "named")
@@ -212,3 +213,11 @@ def test_your_own_function_is_traced_into() -> None:
     """run() takes any callable: the algorithms it calls are recorded."""
     trace = run(lambda: DTransformer(x, theta)[:, -1])
     assert trace.algorithm.name == "DTransformer" and numbers(trace)[-1] == 11
+
+
+def test_a_loop_that_stops_early_is_traced_to_its_last_line() -> None:
+    tokens = DInference([9], theta, 7, 1.0, rng(0)).tolist()
+    trace = run(DInference, [9], theta, 7, 1.0, rng(0), stop=tokens[2])
+    passes = tokens.index(tokens[2]) + 1
+    assert numbers(trace) == [1, *[2, 3, 4, 5, 6] * passes, 8]
+    assert trace.steps[-1].value.tolist() == tokens[:passes]

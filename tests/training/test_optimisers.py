@@ -10,11 +10,12 @@ from torch.testing import assert_close
 from tests.strategies import rng
 from tests.tolerance import tolerance
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.model import MODELS
 from transalg.tasks.losses import D_loss
 from transalg.training.muon import Muon, hidden_matrices, orthogonalised
 from transalg.training.optimisers import OPTIMISERS, optimisers
 from transalg.training.schedules import SCHEDULES, lr_factor
-from transalg.verify.cases import MODELS, small
+from transalg.verify.cases import small
 
 
 @pytest.mark.parametrize("hyper", [DHyper, EHyper, ClassifierHyper, EDHyper])

@@ -1,10 +1,12 @@
 """The tool that verifies can fail, and looks at everything there is."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from transalg.hyper import PRESETS, DHyper
-from transalg.model import kernels
+from transalg.model import kernels, norm
 from transalg.model.cache import Cache
 from transalg.verify.batches import draw
 from transalg.verify.cases import Case, cases, shrunk, small, verify
@@ -31,7 +33,7 @@ def test_a_broken_model_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None
     case = next(cases())
     assert verify(case).holds
     whole = kernels.dense
-    monkeypatch.setattr(attention, "dense", lambda q, k, v, **options: whole(q, k, v, **options | {"causal": False}))
+    monkeypatch.setattr(kernels, "dense", lambda q, k, v, **options: whole(q, k, v, **options | {"causal": False}))
     verdict = verify(case)
     assert not verdict.holds and verdict.of_P > 1e-3 and verdict.laws["cache"] > 1e-3
 
@@ -46,15 +48,16 @@ def test_a_cache_that_mixes_its_rows_up_is_not_verified(monkeypatch: pytest.Monk
 def test_a_gradient_that_is_off_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values may be right where gradients are not."""
     case = next(cases())
-    norm = blocks.norm
-    monkeypatch.setattr(blocks, "norm", lambda X, gamma, beta, eps: norm(X, gamma.detach(), beta, eps))
+    plain = norm.NORMS["layer_norm"]
+    off = replace(plain, compute=lambda X, gamma, beta, eps: plain.compute(X, gamma.detach(), beta, eps))
+    monkeypatch.setitem(norm.NORMS, "layer_norm", off)
     verdict = verify(case)
     assert verdict.of_P < 1e-10 and verdict.of_gradients > 1e-3 and not verdict.holds
 
 
 def test_what_is_not_a_number_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     case = next(cases())
-    monkeypatch.setattr(blocks, "norm", lambda X, gamma, beta, eps: X * float("nan"))
+    monkeypatch.setitem(norm.NORMS, "layer_norm", replace(norm.NORMS["layer_norm"], compute=lambda X, gamma, beta, eps: X * float("nan")))
     assert verify(case).of_P == float("inf")
 
 

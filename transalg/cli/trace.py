@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
@@ -14,6 +14,7 @@ from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm
 
 if TYPE_CHECKING:
+    from transalg.hyper import Hyper
     from transalg.tokenization import Tokenizer
     from transalg.trace.example import Example
 
@@ -35,7 +36,7 @@ class Trace:
     """A number from 1 to 15, or a name: 10, DTransformer."""
     text: Annotated[str | None, option("TEXT")] = None
     """The sequence x, as characters between bos_token and eos_token; its characters are the vocabulary. (default: My grandma makes)
-    With --run, as its tokenizer has it, <mask> being the mask for Algorithm 9, and without eos_token where the model is to go on."""
+    With --run, as its tokenizer has it, <mask> being the mask for Algorithm 9, and without eos_token where the model continues it."""
     prompt: Annotated[str | None, option("TEXT")] = None
     """The same as --text; expected with --run, or --text."""
     context: Annotated[str | None, option("TEXT")] = None
@@ -106,9 +107,9 @@ class Trace:
             )
         _check_lines(algorithm, lines or [])
         to_heads = self.depth is None and self.trained is not None and self.html is not None
-        whole = of.trace(None if to_heads else self.depth or 0)
-        trace = whole.narrow(layer=self.layer, lines=set(lines) if lines else None)
-        ran = {step.passes["l"] for step in whole.steps if "l" in step.passes}
+        full = of.trace(None if to_heads else self.depth or 0)
+        trace = full.narrow(layer=self.layer, lines=set(lines) if lines else None)
+        ran = {step.passes["l"] for step in full.steps if "l" in step.passes}
         if self.layer is not None and not ran:
             raise ValueError(f"--layer: {algorithm.kind} has no loop over layers down to --depth {self.depth or 0}")
         if self.layer is not None and not any(step.passes.get("l") == self.layer for step in trace.steps):
@@ -140,6 +141,7 @@ class Trace:
     ) -> "Example":
         """The algorithm's call on a trained model and a text in its vocabulary."""
         import transalg
+        from transalg.formal import MHAttention
         from transalg.model.counterpart import formal_counterpart
         from transalg.trace.example import Data, Model, numbered, trained_example
 
@@ -150,8 +152,8 @@ class Trace:
             raise ValueError("--prompt: Algorithm 15 writes x itself; expected z alone, got --context as well")
         if number != 15 and tokens is None and text is None:
             raise ValueError("--prompt: expected a text for the model of --run, got nothing")
-        given = self.context if number != 15 or self.context is not None else text if tokens is None else self.tokens
-        if number in (8, 11, 15) and given is None:
+        source = self.context if number != 15 or self.context is not None else text if tokens is None else self.tokens
+        if number in (8, 11, 15) and source is None:
             raise ValueError("--context: expected z, the text that the model reads, got nothing")
         if tokens is not None:
             x, z = tokens, tokens if context_tokens is None else context_tokens
@@ -163,19 +165,31 @@ class Trace:
             option = "--prompt" if self.text is None else "--text"
             x = [] if number == 15 or text is None else _read(run.tokenizer, option, text, eos, masks, longest)
             option = option if self.context is None else "--context"
-            z = x if given is None else _read(run.tokenizer, option, given, eos or number in (8, 15), False, longest)
+            z = x if source is None else _read(run.tokenizer, option, source, eos or number in (8, 15), False, longest)
 
         said = ", ".join(name if value is True else f"{name}={value}" for name, value in formal.departures().items())
         about = f"the best model of {folder}, for {run.task}, " + (
             f"which departs from the paper by {said}" if said else "as the paper has it"
         )
-        model = Model(theta, formal.acting(theta), formal, formal.function.__name__, formal.components, about, run.labels)
-        vocabulary = [*map(run.tokenizer.token, range(run.tokenizer.mask_token)), "mask", "bos", "eos"]
+        parts = formal.components
+        model = Model(
+            theta=theta,
+            acting=formal.acting(theta),
+            transformer=formal,
+            function=formal.function.__name__,
+            layer_norm=parts["layer_norm"],
+            eps=parts["eps"],
+            MHAttention=parts.get("MHAttention", MHAttention),
+            about=about,
+            classes=run.labels,
+        )
+        special = {v: name.removesuffix("_token") for name, v in theta.special_tokens.items()}
+        vocabulary = [special.get(v) or run.tokenizer.token(v) for v in range(theta.N_V)]
         crossed = self.context is not None
         return trained_example(algorithm, model, Data(vocabulary, x, z, x), crossed=crossed, settings=self.settings, seed=self.seed)
 
 
-def _fit(algorithm: Algorithm, task: str, hyper: Any, folder: Path) -> None:
+def _fit(algorithm: Algorithm, task: str, hyper: "Hyper", folder: Path) -> None:
     """Refuse an algorithm that is not what a model of this task does, or is about a part that the model has not."""
     number, relative = algorithm.number or 0, hyper.positions == "relative"
     algorithms, has_labels = find_task(task).algorithms, find_task(task).has_labels
@@ -205,7 +219,7 @@ def _read(tokenizer: "Tokenizer", option: str, text: str, eos: bool, masks: bool
 
 
 def _write(path: Path, text: str) -> None:
-    """The whole file or none of it: a full disk leaves what was there before."""
+    """An atomic write: a full disk leaves the file as it was."""
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8")
@@ -220,18 +234,18 @@ def _check_lines(algorithm: Algorithm, lines: list[int]) -> None:
     if unknown := [number for number in lines if number not in kinds]:
         raise ValueError(f"--lines: expected lines of {algorithm.kind}, 1 to {len(kinds)}, got {unknown[0]}")
     if lines and all(kinds[number] == "end" for number in lines):
-        raise ValueError(f"--lines: line {lines[0]} of {algorithm.kind} is an end: nothing runs there")
+        raise ValueError(f"--lines: line {lines[0]} of {algorithm.kind} is an end, where nothing runs")
 
 
 def _numbers(text: str, option: str, like: str) -> list[int]:
     """1,5-8 → [1, 5, 6, 7, 8]."""
-    found: list[int] = []
+    listed: list[int] = []
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 15 or not 0 <= int(last or first) - int(first) < 1000:
             raise ValueError(f'{option}: expected whole numbers like "{like}", got {text!r}')
-        found += range(int(first), int(last or first) + 1)
-    return found
+        listed += range(int(first), int(last or first) + 1)
+    return listed
 
 
 TraceVerb = Annotated[Trace, tyro.conf.subcommand("trace"), tyro.conf.OmitArgPrefixes]

@@ -7,7 +7,7 @@ eos_token = N_V − 1, unless θ says otherwise.
 Names. The paper's, in ASCII. Not `ℓ`: Python folds that identifier to `l`, the layer index; so `ell`.
 
 Tags. The comment above a statement is its line of the paper: number, mathematics, then in ⟦…⟧ the shape of
-what the line sets, where that is new, then the row of docs/errata.md, where the line departs from the
+what the line sets, where that is new, then the entry of docs/errata.md, where the line departs from the
 paper's. An `end` of the paper is a comment alone.
 
 Vectors are columns: X ∈ ℝ^{d_e×ℓ} has a column for every token, and a Mask has a row for every key, a

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .mask import Masks
 from .theta import TransformerTheta
-from .tree import DEPTHS, Theta
+from .tree import DEPTHS, Theta, field_names
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -132,18 +132,25 @@ def readable(part: Tensor) -> bool:
 # Parameters and activations -----------------------------------------------------------------------
 
 
-def parameters(kind: type[Theta] | UnionType, *, wider: bool = False, wider_layers: bool = False) -> Rule:
+def parameters(
+    kind: type[Theta] | UnionType,
+    *,
+    wider: bool = False,
+    wider_layers: bool = False,
+    also: tuple[str, ...] = (),
+) -> Rule:
     """A θ of this kind: its parts agree in shape, dtype and device, and every number is finite.
 
-    A subclass has parts that an algorithm would leave out, so it is refused, θ itself and its layers alike.
-    `wider` admits it for an algorithm that only hands θ on, and `wider_layers` for one that hands on its
-    layers: what they are handed to then says what it takes.
+    A subclass may have parts that an algorithm would leave out. It is refused, θ itself and its layers alike,
+    unless the algorithm hands it on to what then says which parts it takes: all of θ with `wider`, its layers
+    with `wider_layers`, and to the components `also` the parts of the θ that these are annotated with.
     """
     kinds: tuple[type[Theta], ...] = get_args(kind) or (kind,)
     names = " or ".join(f"a {one.__name__}" for one in kinds)
 
     def rule(symbol: str, theta: object, scope: Scope) -> Theta:
-        if not isinstance(theta, kinds) or not (wider or type(theta) in kinds):
+        takers = [scope.arguments[name] for name in also]
+        if not isinstance(theta, kinds) or not (wider or _all_taken(theta, kinds, takers)):
             raise refuse(symbol, names, type(theta).__name__)
         scope.sizes |= theta.sizes()
         for name, part in theta.named().items():
@@ -154,6 +161,14 @@ def parameters(kind: type[Theta] | UnionType, *, wider: bool = False, wider_laye
         return theta
 
     return rule
+
+
+def _all_taken(theta: Theta, kinds: tuple[type[Theta], ...], components: list[object]) -> bool:
+    """Whether every part of θ is one of these kinds', or of the θ that a component takes."""
+    signatures = (inspect.signature(component) for component in components if callable(component))
+    annotations = [one.parameters["theta"].annotation for one in signatures if "theta" in one.parameters]
+    known = [kind for kind in (*kinds, *annotations) if isinstance(kind, type) and issubclass(kind, Theta)]
+    return field_names(theta) <= set().union(*map(field_names, known))
 
 
 def _plain_layers(symbol: str, theta: Theta) -> None:

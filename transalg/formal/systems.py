@@ -165,7 +165,9 @@ def post_norm_decoder(
 # Decoder only: GPT, Gopher ------------------------------------------------------------------------
 
 
-@checked(theta=parameters(DTheta, wider_layers=True), x=tokens, eps=epsilon, Mask=masks)
+@checked(
+    theta=parameters(DTheta, wider_layers=True, also=("embed", "unembed")), x=tokens, eps=epsilon, Mask=masks
+)
 def GPT(
     x: Int[Tensor, "ell"],
     theta: DTheta,
@@ -203,8 +205,8 @@ def GPT(
 @checked(x=tokens, eps=epsilon)
 def Gopher(x: Int[Tensor, "ell"], theta: DTheta, *, eps: float = 1e-5) -> Float[Tensor, "N_V ell"]:
     """Gopher's Algorithm 10, for a θ made by `relative`: RMSnorm, relative positions and no others."""
-    MHAttention_r = partial(MHAttention, Attention=RelativeAttention)
-    return DTransformer(x, without_positions(theta), eps=eps, layer_norm=RMSnorm, MHAttention=MHAttention_r)
+    by_distance = partial(MHAttention, Attention=RelativeAttention)
+    return DTransformer(x, without_positions(theta), eps=eps, layer_norm=RMSnorm, MHAttention=by_distance)
 
 
 # Encoder only: BERT -------------------------------------------------------------------------------
@@ -249,8 +251,7 @@ def encode(
 ) -> Float[Tensor, "d_f ell"]:
     """Variant of Algorithm 9: X ← encode(x, s | θ)
 
-    Algorithm 9 up to its last line, with its parts as components: `block=pre_norm` for norms before
-    sub-layers.
+    Algorithm 9 up to its last line, with its parts as components: `block=pre_norm` for its order.
     Input: x ∈ V*, a sequence of token IDs.
     Input: s ∈ [N_S]*, the segment every token belongs to; all the first unless given.
     Output: X ∈ ℝ^{d_f×ℓ}, a vector for every token.
@@ -326,7 +327,12 @@ class PreNormEDTheta(EDTheta):
     beta_dec: Float[Tensor, "d_e"]
 
 
-@checked(theta=parameters(PreNormEDTheta, wider_layers=True), z=tokens, x=tokens, eps=epsilon)
+@checked(
+    theta=parameters(PreNormEDTheta, wider_layers=True, also=("embed", "unembed")),
+    z=tokens,
+    x=tokens,
+    eps=epsilon,
+)
 def PreNormEDTransformer(
     z: Int[Tensor, "ell_z"],
     x: Int[Tensor, "ell_x"],

@@ -162,6 +162,10 @@ class Theta:
                 yield name, _symbols(field), value
 
 
+def field_names(theta: Theta | type[Theta]) -> set[str]:
+    return {field.name for field in (*_fields(theta), *_context(theta))}
+
+
 def _fields(theta: Theta | type[Theta]) -> tuple[Field[object], ...]:
     """The fields that hold tensors."""
     return tuple(field for field in fields(theta) if not field.kw_only)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ torch.Size([50257, 12288])
 
 import torch
 
-from .architectures import MODELS, Classifier, DTransformer, EDTransformer, ETransformer, build
+from .architectures import MODELS, Classifier, DTransformer, EDTransformer, ETransformer, Model, build
 from .cache import Cache
 from .loss import log_loss
 
@@ -15,4 +15,4 @@ from .loss import log_loss
 # at most. Without this the system would clear the pages of a training step each time. Nothing is written, so it takes no memory.
 torch.empty(2**25 - 2**14, dtype=torch.uint8)
 
-__all__ = ["MODELS", "Cache", "Classifier", "DTransformer", "EDTransformer", "ETransformer", "build", "log_loss"]
+__all__ = ["MODELS", "Cache", "Classifier", "DTransformer", "EDTransformer", "ETransformer", "Model", "build", "log_loss"]

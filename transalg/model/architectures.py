@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
-from transalg.hyper.hyper import AnyHyper
 from transalg.model.attention import Tokens
 from transalg.model.cache import Cache
 from transalg.model.checks import Lengths, row_lengths, token_ids, within
@@ -19,7 +18,7 @@ from transalg.model.layout import Layout, layout, paired
 from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
 from transalg.model.parameters import Made
-from transalg.model.transformer import IDs, Logits, Transformer
+from transalg.model.transformer import IDs, Logits, ModelHyper, Transformer
 
 
 class DTransformer(Decoder[DHyper]):
@@ -59,12 +58,12 @@ class DTransformer(Decoder[DHyper]):
         return self._new_cache(batch, ell)
 
 
-class Encoder(Transformer[AnyHyper]):
+class Encoder(Transformer[ModelHyper]):
     """Lines 1–11 of Algorithm 9, for the encoder-only transformer and the classifier."""
 
     hyper: EHyper  # type: ignore[assignment]
 
-    def __init__(self, hyper: AnyHyper, *, generator: torch.Generator | None = None, **made: Unpack[Made]) -> None:
+    def __init__(self, hyper: ModelHyper, *, generator: torch.Generator | None = None, **made: Unpack[Made]) -> None:
         super().__init__(hyper, **made)
         self.layers = self._stack("layers", Layer)
         self.reset_parameters(generator)
@@ -190,13 +189,14 @@ class EDTransformer(Decoder[EDHyper]):
         return cache
 
 
-def _norm(model: Transformer[AnyHyper], X: Tokens, gamma: str) -> Tokens:
+def _norm(model: Transformer[ModelHyper], X: Tokens, gamma: str) -> Tokens:
     """The norm whose γ has this name at the top of the model."""
     beta = model.optional(gamma.replace("gamma", "beta"))
     return NORMS[model.hyper.norm].compute(X, model.get_parameter(gamma), beta, model.hyper.eps)
 
 
-MODELS: dict[type[Hyper], Callable[..., DTransformer | ETransformer | Classifier | EDTransformer]] = {
+Model = DTransformer | ETransformer | Classifier | EDTransformer
+MODELS: dict[type[Hyper], Callable[..., Model]] = {
     DHyper: DTransformer,
     EHyper: ETransformer,
     ClassifierHyper: Classifier,
@@ -204,8 +204,6 @@ MODELS: dict[type[Hyper], Callable[..., DTransformer | ETransformer | Classifier
 }
 
 
-def build(
-    hyper: Hyper, *, generator: torch.Generator | None = None, **made: Unpack[Made]
-) -> DTransformer | ETransformer | Classifier | EDTransformer:
+def build(hyper: Hyper, *, generator: torch.Generator | None = None, **made: Unpack[Made]) -> Model:
     """The model of these hyperparameters, with random weights."""
     return MODELS[type(hyper)](hyper, generator=generator, **made)

@@ -11,7 +11,7 @@ from transalg.hyper.heads import Shapes
 from transalg.hyper.mask import Mask
 from transalg.model import heads, kernels
 from transalg.model.cache import Cache, Step
-from transalg.model.heads import PerHead
+from transalg.model.heads import PerHead, Values
 from transalg.model.kernels import K, Q, V, Y
 from transalg.model.layout import Bucket, Layout
 from transalg.model.mask import MASKS
@@ -19,6 +19,9 @@ from transalg.model.parameters import Made, ParameterModule
 from transalg.model.positions import POSITIONS
 
 Tokens = Float[Tensor, "T d_e"]  # a row for every token of the batch
+Context = Float[Tensor, "T_k d_e"]  # the same for the other sequence of an attention
+Keys = Float[Tensor, "T_k H d_attn"]
+KeyValues = Float[Tensor, "T_k H d_mid"]
 
 
 class Attention(ParameterModule):
@@ -36,13 +39,13 @@ class Attention(ParameterModule):
         q, k = self.positions.rotate(q, k, layout)
         return self._out(self._attend(q, k, v, layout, layout, layout.buckets))
 
-    def cross(self, X: Tokens, Z: Tokens, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Tokens:
+    def cross(self, X: Tokens, Z: Context, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Tokens:
         """Attention of x's tokens to those of z."""
         q = heads.split_q(self.heads, self.linear(X, "W_q", "b_q"))
         k, v = self.keys_and_values(Z)
         return self._out(self._attend(q, k, v, x, z, buckets))
 
-    def keys_and_values(self, Z: Tokens) -> tuple[PerHead, PerHead]:
+    def keys_and_values(self, Z: Tokens) -> tuple[PerHead, Values]:
         """Of the context's tokens."""
         return heads.split_kv(self.heads, self.linear(Z, "W_kv", "b_kv"))
 
@@ -66,7 +69,7 @@ class Attention(ParameterModule):
         y = kernels.decoding(q, k, v, cache.cross_mask)
         return self._out(y.transpose(1, 2).reshape(len(X), -1))
 
-    def _attend(self, q: PerHead, k: PerHead, v: PerHead, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Float[Tensor, "T columns"]:
+    def _attend(self, q: PerHead, k: Keys, v: KeyValues, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Float[Tensor, "T columns"]:
         if not buckets:
             q, k, v = (part.view(*side.shape, *part.shape[1:]).transpose(1, 2) for part, side in ((q, x), (k, z), (v, z)))
             return self._kernel(q, k, v, None).transpose(1, 2).flatten(0, 1).flatten(1)

@@ -11,16 +11,15 @@ from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
 from transalg.hyper import Hyper
-from transalg.hyper.hyper import AnyHyper
 from transalg.model.attention import Tokens
 from transalg.model.cache import Cache, Step
 from transalg.model.checks import Lengths, row_lengths, token_ids, within
 from transalg.model.embedding import embed
 from transalg.model.heads import cache_shapes
-from transalg.model.transformer import IDs, Transformer
+from transalg.model.transformer import IDs, ModelHyper, Transformer
 
 
-class Decoder(Transformer[AnyHyper]):
+class Decoder(Transformer[ModelHyper]):
     """A model that predicts the next token, and so can decode."""
 
     @property

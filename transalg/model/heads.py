@@ -6,10 +6,11 @@ from torch import Tensor
 
 from transalg.hyper.heads import Heads
 
-PerHead = Float[Tensor, "T H d"]
+PerHead = Float[Tensor, "T H d_attn"]  # queries or keys
+Values = Float[Tensor, "T H d_mid"]
 
 
-def split_qkv(heads: Heads, qkv: Float[Tensor, "T columns"]) -> tuple[PerHead, PerHead, PerHead]:
+def split_qkv(heads: Heads, qkv: Float[Tensor, "T columns"]) -> tuple[PerHead, PerHead, Values]:
     """T × H(2 d_attn + d_mid) to queries, keys and values, T × H × d each."""
     if heads.d_attn == heads.d_mid:  # in the fewest operations: for one new token they take longer than what they do
         q, k, v = qkv.view(len(qkv), 3, heads.H, heads.d_mid).unbind(1)
@@ -22,17 +23,17 @@ def split_q(heads: Heads, q: Float[Tensor, "T columns"]) -> PerHead:
     return torch.unflatten(q, 1, (heads.H, heads.d_attn))
 
 
-def split_kv(heads: Heads, kv: Float[Tensor, "T columns"]) -> tuple[PerHead, PerHead]:
+def split_kv(heads: Heads, kv: Float[Tensor, "T columns"]) -> tuple[PerHead, Values]:
     k, v = _split(heads.H, kv, (heads.d_attn, heads.d_mid))
     return k, v
 
 
-def _split(H: int, X: Float[Tensor, "T columns"], widths: tuple[int, ...]) -> list[PerHead]:
+def _split(H: int, X: Float[Tensor, "T columns"], widths: tuple[int, ...]) -> list[Float[Tensor, "T H _"]]:
     parts = torch.split(X, [H * width for width in widths], dim=1)
     return [torch.unflatten(part, 1, (H, width)) for part, width in zip(parts, widths, strict=True)]
 
 
-def by_row(part: PerHead, B: int, width: int) -> Float[Tensor, "B H width d"]:
+def by_row(part: Float[Tensor, "T H d"], B: int, width: int) -> Float[Tensor, "B H width d"]:
     """From a row for every token to `width` new tokens of each of B rows, as the cache and the kernels take them."""
     return part.unsqueeze(2) if width == 1 else part.view(B, width, *part.shape[1:]).transpose(1, 2)
 

@@ -8,9 +8,9 @@ from transalg.hyper import Hyper
 from transalg.hyper.heads import Shapes
 from transalg.hyper.mask import Mask
 from transalg.hyper.shapes import below
-from transalg.model.attention import Attention, Tokens
+from transalg.model.attention import Attention, Context, Tokens
 from transalg.model.cache import Cache, Step
-from transalg.model.heads import PerHead
+from transalg.model.heads import PerHead, Values
 from transalg.model.layout import Bucket, Layout
 from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
@@ -63,12 +63,12 @@ class DecoderLayer(Sublayers):
         self.W_dec = Attention(hyper, below(shapes, "W_dec"), mask=mask, positions=hyper.positions, **made)
         self.W_ed = Attention(hyper, below(shapes, "W_ed"), mask=Mask(), positions="none", **made)
 
-    def forward(self, X: Tokens, Z: Tokens, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Tokens:
+    def forward(self, X: Tokens, Z: Context, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Tokens:
         X = self._after(X, self.W_dec(self._before(X, 3), x), 3)
         X = self._after(X, self.W_ed.cross(self._before(X, 4), Z, x, z, buckets), 4)
         return self._mlp(X)
 
-    def keys_and_values(self, Z: Tokens) -> tuple[PerHead, PerHead]:
+    def keys_and_values(self, Z: Tokens) -> tuple[PerHead, Values]:
         """Of z's tokens."""
         return self.W_ed.keys_and_values(Z)
 

@@ -6,7 +6,7 @@ learns and what it costs: `hyper/positions.py`. Its statement: `formal/positions
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Table = Float[Tensor, "ell_max d_e"]
 
 
+@runtime_checkable
 class HasPositions(Protocol):
     """A layout of a batch, or a step of decoding."""
 

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from transalg.formal.domains import refuse
 from transalg.formal.theta import TransformerTheta
 from transalg.hyper import Hyper
-from transalg.hyper.hyper import AnyHyper, Value
+from transalg.hyper.hyper import Value
 from transalg.hyper.shapes import below, shapes
 from transalg.model import bridge, unembedding
 from transalg.model.attention import Tokens
@@ -22,19 +22,20 @@ from transalg.model.layers import DecoderLayer, Layer
 from transalg.model.layout import Layout
 from transalg.model.parameters import Device, Made, ParameterModule, initialise, unsharded
 
+ModelHyper = TypeVar("ModelHyper", bound=Hyper, covariant=True)
 AnyLayer = TypeVar("AnyLayer", Layer, DecoderLayer)
 AnyTransformer = TypeVar("AnyTransformer", bound="Transformer[Hyper]")
 Logits = Float[Tensor, "B ell N_V"]
 IDs = Int[Tensor, "B ell"]
 
 
-class Transformer(ParameterModule, Generic[AnyHyper]):
+class Transformer(ParameterModule, Generic[ModelHyper]):
     """A model: its parameters at the top, its layers below, and its hyperparameters."""
 
     hyper_kind: type[Hyper]
-    hyper: AnyHyper
+    hyper: ModelHyper
 
-    def __init__(self, hyper: AnyHyper, **made: Unpack[Made]) -> None:
+    def __init__(self, hyper: ModelHyper, **made: Unpack[Made]) -> None:
         if type(hyper) is not self.hyper_kind:
             raise refuse("hyper", f"a {self.hyper_kind.__name__} for a {type(self).__name__}", type(hyper).__name__)
         dtype = made.get("dtype")

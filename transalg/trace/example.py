@@ -1,23 +1,25 @@
-"""A small example for every algorithm: a text, its characters as the vocabulary (§4), and a random or given θ; or a trained model."""
+"""A small example for every algorithm: a text, its characters as the vocabulary (§4), and a θ, random or from a file; or a trained model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from transalg import formal
+from transalg.formal.components import MultiHead, Norm
 from transalg.formal.domains import Scope, parameters
 from transalg.formal.domains import tokens as token_ids
-from transalg.formal.notation import bidirectional, columns, unidirectional
-from transalg.formal.theta import DTheta, EDTheta, ETheta, TransformerTheta
+from transalg.formal.embedding import embed
+from transalg.formal.mask import bidirectional, unidirectional
+from transalg.formal.theta import DTheta, EDTheta, EncoderTheta, ETheta, TransformerTheta
 from transalg.formal.tree import Theta
-from transalg.formal.variants import RelativeAttention, RelativeMHAttention
 from transalg.trace.export import visible
-from transalg.trace.record import Axes, Trace, run
+from transalg.trace.record import Axes, Inputs, Trace, function_of, run
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm, find
 
@@ -44,16 +46,34 @@ class Model:
     """A trained model: its θ and the formal algorithm that it computes."""
 
     theta: TransformerTheta
-    acting: Any  # θ with what the departures from the paper make of it, W_u = W_eᵀ say
-    transformer: Callable[..., Any]  # from sequences and θ, departures and all
+    acting: TransformerTheta  # θ with what the departures from the paper make of it, W_u = W_eᵀ say
+    transformer: Callable[..., Tensor]  # from sequences and θ, departures and all
     function: str  # the formal function which that calls
-    components: dict[str, Any]  # by keyword: layer_norm, MHAttention, eps, …
+    layer_norm: Norm
+    eps: float
+    MHAttention: MultiHead
     about: str  # which one it is
     classes: Sequence[str] = ()
 
     @property
-    def relative(self) -> bool:
-        return self.components.get("MHAttention") is RelativeMHAttention
+    def Attention(self) -> Callable[..., object]:
+        """What its MHAttention calls for every head."""
+        if self.MHAttention is formal.MHAttention:
+            return formal.Attention
+        if isinstance(self.MHAttention, partial) and self.MHAttention.func is formal.MHAttention:
+            head: Callable[..., object] = self.MHAttention.keywords.get("Attention", formal.Attention)
+            return head
+        raise ValueError(f"{_name(self.MHAttention)}: expected MHAttention with another Attention, got a function of its own")
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of an algorithm, and what to say of them."""
+
+    args: tuple[object, ...]
+    inputs: Inputs
+    axes: Axes = field(default_factory=dict)  # what stands along the dimensions of the inputs
+    kwargs: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,17 +81,15 @@ class Example:
     """A call of a formal algorithm, ready to be traced."""
 
     algorithm: Algorithm
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    function: Callable[..., object]
+    call: Call
     theta: TransformerTheta
-    given: dict[str, Any]  # what it is called with, by the paper's symbol: token IDs, or a word on it
-    axes: Axes = field(default_factory=dict)
     vocabulary: Sequence[str] = ()
 
     def trace(self, depth: int | None = 0) -> Trace:
-        trace = run(self.function, *self.args, depth=depth, axes=self.axes, vocabulary=self.vocabulary, **self.kwargs)
-        trace.given = self.given
+        call = self.call
+        trace = run(self.function, *call.args, depth=depth, axes=call.axes, vocabulary=self.vocabulary, **call.kwargs)
+        trace.inputs = call.inputs
         return trace
 
 
@@ -97,8 +115,8 @@ def example(
     if theta is None:
         longest = max(len(data.x), len(data.z), 1) + (settings.ell_gen if number in (14, 15) else 0)
         theta = random_theta(kind, len(data.vocabulary), longest, sizes, generator)
-    args, kwargs, given, axes = _call(number, data, theta, settings, generator, crossed=context is not None or context_tokens is not None)
-    return Example(algorithm, getattr(formal, algorithm.name), args, kwargs, theta, given, axes, data.vocabulary)
+    call = _call(number, data, theta, settings, generator, crossed=context is not None or context_tokens is not None)
+    return Example(algorithm, function_of(algorithm), call, theta, data.vocabulary)
 
 
 def trained_example(
@@ -112,22 +130,27 @@ def trained_example(
 ) -> Example:
     """The algorithm's call on a trained model's θ, with the components that the model has in the place of the paper's."""
     number = numbered(algorithm)
-    function: Callable[..., Any] = getattr(formal, algorithm.name)
-    more: dict[str, Any] = {}
-    if number in (4, 5) and model.relative:
-        function = RelativeAttention if number == 4 else RelativeMHAttention
+    function: Callable[..., object] = function_of(algorithm)
+    more: dict[str, object] = {}
+    if number in (4, 5):
+        function = model.Attention if number == 4 else model.MHAttention
     elif number == 6:
-        function, more = model.components["layer_norm"], {"eps": model.components["eps"]}
+        function, more = model.layer_norm, {"eps": model.eps}
     elif number in (8, 9, 10):
         function = model.transformer
     elif number in TRANSFORMERS:
         more = {TRANSFORMERS[number]: model.transformer}
     theta = model.theta if number >= 8 else model.acting
     generator = torch.Generator().manual_seed(seed)
-    args, kwargs, given, axes = _call(number, data, theta, settings, generator, crossed)
-    name = model.function if number in (8, 9, 10) else function.__name__
-    axes = axes | ({"N_C": model.classes} if model.classes else {})
-    return Example(find(name), function, args, kwargs | more, model.theta, given | {"θ": model.about}, axes, data.vocabulary)
+    call = _call(number, data, theta, settings, generator, crossed)
+    name = model.function if number in (8, 9, 10) else _name(function)
+    axes = call.axes | ({"N_C": model.classes} if model.classes else {})
+    call = Call(call.args, call.inputs | {"θ": model.about}, axes, call.kwargs | more)
+    return Example(find(name), function, call, model.theta, data.vocabulary)
+
+
+def _name(function: Callable[..., object]) -> str:
+    return _name(function.func) if isinstance(function, partial) else function.__name__
 
 
 def numbered(algorithm: Algorithm) -> int:
@@ -138,7 +161,7 @@ def numbered(algorithm: Algorithm) -> int:
 
 
 def read_text(text: str, context: str | None, room: int | None, theta_file: Path | None = None) -> Data:
-    """Characters between bos_token and eos_token; the vocabulary is the characters there are."""
+    """Characters between bos_token and eos_token; the vocabulary is their characters."""
     alphabet = sorted({*text, *(context or "")})
     if room is not None and len(alphabet) > room:
         raise ValueError(
@@ -166,80 +189,55 @@ def read_tokens(tokens: Sequence[int], context: Sequence[int] | None, room: int 
 
 
 def random_theta(kind: type[TransformerTheta], N_V: int, ell_max: int, sizes: Sizes, generator: torch.Generator) -> TransformerTheta:
-    depth = {"L_enc": sizes.L, "L_dec": sizes.L} if kind is EDTheta else {"L": sizes.L}
-    extra = {"d_f": sizes.d_f} if kind is ETheta else {}
-    theta: TransformerTheta = kind.init(  # type: ignore[attr-defined]
-        N_V=N_V,
-        ell_max=ell_max,
-        H=sizes.H,
-        d_e=sizes.d_e,
-        d_mlp=sizes.d_mlp,
-        **depth,
-        **extra,
-        generator=generator,
-    )
-    return theta
+    chosen = {"N_V": N_V, "ell_max": ell_max, "L_enc": sizes.L, "L_dec": sizes.L} | vars(sizes)
+    needed = {symbol: chosen[symbol] for symbol in kind.symbols() if symbol in chosen}
+    return kind.init(generator=generator, **needed)
 
 
-def _call(number: int, data: Data, theta: Any, settings: Settings, generator: torch.Generator, crossed: bool) -> tuple[Any, ...]:
-    """(arguments, keywords, what is given, what stands along the inputs' axes) of an algorithm."""
-    x, z = data.x, data.z
+def _call(number: int, data: Data, theta: TransformerTheta, settings: Settings, generator: torch.Generator, crossed: bool) -> Call:
+    if number < 8:
+        return _component_call(number, data, theta, crossed)
+    x, z, prompt = data.x, data.z, data.prompt
     training = settings.N_epochs, settings.eta
-    if number >= 8:
-        along = {"ℓ": data.written(x)}
-        return {
-            8: ((z, x, theta), {}, {"z": z, "x": x}, {}),
-            9: ((x, theta), {}, {"x": x}, {}),
-            10: ((x, theta), {}, {"x": x}, {}),
-            11: (([z], [x], theta, *training), {}, {"z_1": z, "x_1": x}, along),
-            12: (([x], theta, *training, settings.p_mask, generator), {}, {"x_1": x}, along),
-            13: (([x], theta, *training), {}, {"x_1": x}, along),
-            14: (
-                (data.prompt, theta, settings.ell_gen, settings.tau, generator),
-                {},
-                {"x": data.prompt, "τ": f"{settings.tau:g}"},
-                {},
-            ),
-            15: (
-                (z, theta, settings.tau, generator),
-                {"ell_gen": settings.ell_gen},
-                {"z": z, "τ": f"{settings.tau:g}"},
-                {},
-            ),
-        }[number]
+    along: Axes = {"ℓ": data.written(x)}
+    return {
+        8: Call((z, x, theta), {"z": z, "x": x}),
+        9: Call((x, theta), {"x": x}),
+        10: Call((x, theta), {"x": x}),
+        11: Call(([z], [x], theta, *training), {"z_1": z, "x_1": x}, along),
+        12: Call(([x], theta, *training, settings.p_mask, generator), {"x_1": x}, along),
+        13: Call(([x], theta, *training), {"x_1": x}, along),
+        14: Call((prompt, theta, settings.ell_gen, settings.tau, generator), {"x": prompt, "τ": f"{settings.tau:g}"}),
+        15: Call((z, theta, settings.tau, generator), {"z": z, "τ": f"{settings.tau:g}"}, kwargs={"ell_gen": settings.ell_gen}),
+    }[number]
+
+
+def _component_call(number: int, data: Data, theta: TransformerTheta, crossed: bool) -> Call:
+    """Algorithms 1–7, on the embeddings of the tokens and the first layer of θ."""
     scope = Scope({"theta": theta})  # refuse what Algorithm 10 would: an unknown token, an empty or overlong sequence
     parameters(type(theta))("theta", theta, scope)
-    for ids in (x, z):
-        token_ids("x", ids, scope)
-    X, Z = (columns(theta.W_e[:, v] + theta.W_p[:, t] for t, v in enumerate(ids)) for ids in (x, z))
+    (x, X), (z, Z) = ((ids, embed(token_ids("x", ids, scope), theta)) for ids in (data.x, data.z))
 
     def spelt(ids: Sequence[int]) -> str:
         return " ".join(map(visible, data.written(ids)))
 
-    layer, last = (theta.enc if isinstance(theta, EDTheta) else theta.layers)[0], f"the embedding of the last token, {spelt(x[-1:])}"
+    assert isinstance(theta, EDTheta | DTheta | EncoderTheta)
+    layer = theta.enc[0] if isinstance(theta, EDTheta) else theta.layers[0]
     W = theta.dec[0].W_ed if crossed and isinstance(theta, EDTheta) else layer.W
     causal = isinstance(theta, DTheta) and not crossed
     Mask, said = (unidirectional(len(x)), "[t_z,t_x] = ⟦t_z ≤ t_x⟧") if causal else (bidirectional(len(z), len(x)), " ≡ 1")
-    attention = {
-        "X": f"the embeddings of {spelt(x)}",
-        "Z": f"those of {spelt(z)}",
-        "Mask": said,
-    }
-    along = {"ℓ_x": data.written(x), "ℓ_z": data.written(z), "T": data.written(z), "N_V": data.vocabulary}
+    last: Inputs = {"e": f"the embedding of the last token, {spelt(x[-1:])}"}
+    attention: Inputs = {"X": f"the embeddings of {spelt(x)}", "Z": f"those of {spelt(z)}", "Mask": said}
+    along: Axes = {"ℓ_x": data.written(x), "ℓ_z": data.written(z), "T": data.written(z), "N_V": data.vocabulary}
     first = min(1, len(x) - 1)
     return {
-        1: ((x[first], theta.W_e), {}, {"v": [x[first]]}, along),
-        2: ((len(x) - 1, theta.W_p), {}, {"ℓ": f"{len(x)}, the position of the last token"}, along),
-        3: (
-            (X[:, -1], Z, W.W_qkv[0]),
-            {},
-            {"e": last, "E": attention["Z"].replace("those", "the embeddings")},
-            along,
-        ),
-        4: ((X, Z, W.W_qkv[0], Mask), {}, attention, along),
-        5: ((X, Z, W, Mask), {}, attention, along),
-        6: ((X[:, -1], layer.gamma1, layer.beta1), {}, {"e": last}, along),
-        7: ((X[:, -1], getattr(theta, "W_u", None)), {}, {"e": last}, along),
+        1: Call((x[first], theta.W_e), {"v": [x[first]]}, along),
+        2: Call((len(x) - 1, theta.W_p), {"ℓ": f"{len(x)}, the position of the last token"}, along),
+        3: Call((X[:, -1], Z, W.W_qkv[0]), last | {"E": f"the embeddings of {spelt(z)}"}, along),
+        4: Call((X, Z, W.W_qkv[0], Mask), attention, along),
+        5: Call((X, Z, W, Mask), attention, along),
+        6: Call((X[:, -1], layer.gamma1, layer.beta1), last, along),
+        7: Call((X[:, -1], getattr(theta, "W_u", None)), last, along),
     }[number]
 
 

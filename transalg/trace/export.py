@@ -3,17 +3,17 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any  # of JSON, whose objects are as nested as they are
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from transalg.formal.tree import Theta
-from transalg.trace.record import Step, Trace
+from transalg.trace.record import Step, Trace, Value
 
 
-def plain(value: Any, digits: int = 17) -> Any:
+def plain(value: Value, digits: int = 17) -> Any:
     """Numbers, strings, lists and dictionaries only, numbers to so many digits; 17 are all that float64 has.
 
     −∞ and NaN, which JSON does not know, are the strings "-inf", "inf" and "nan". Indices count from 0, as in Python.
@@ -29,7 +29,7 @@ def plain(value: Any, digits: int = 17) -> Any:
     return value
 
 
-def as_data(trace: Trace, write: Callable[[Any], Any] = plain) -> dict[str, Any]:
+def as_data(trace: Trace, write: Callable[[Value], Any] = plain) -> dict[str, Any]:
     """All of a trace, its values as `write` has them."""
     return {
         "algorithm": {
@@ -39,13 +39,13 @@ def as_data(trace: Trace, write: Callable[[Any], Any] = plain) -> dict[str, Any]
             "doc": list(trace.algorithm.doc),
         },
         "sizes": trace.sizes,
-        "given": trace.given,
+        "inputs": trace.inputs,
         "vocabulary": list(trace.vocabulary),
         "steps": [_step(step, write) for step in trace.steps],
     }
 
 
-def _step(step: Step, write: Callable[[Any], Any]) -> dict[str, Any]:
+def _step(step: Step, write: Callable[[Value], Any]) -> dict[str, Any]:
     return {
         "algorithm": step.algorithm.name,
         "number": step.algorithm.number,

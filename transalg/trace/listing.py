@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable
+from itertools import accumulate
 
 from rich.console import Console, Group, RenderableType
 from rich.syntax import Syntax
@@ -18,10 +19,10 @@ def heading(algorithm: Algorithm) -> Text:
 
 def show_list(algorithms: Iterable[Algorithm], console: Console) -> None:
     """Number, name and title of every algorithm; then the variants."""
-    found = list(algorithms)
+    listed = list(algorithms)
     for title, which in (
-        ("Algorithm", [a for a in found if a.number]),
-        ("Variant", [a for a in found if not a.number]),
+        ("Algorithm", [a for a in listed if a.number]),
+        ("Variant", [a for a in listed if not a.number]),
     ):
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column(title, justify="right", style="bold cyan")
@@ -37,7 +38,7 @@ def show_list(algorithms: Iterable[Algorithm], console: Console) -> None:
 
 
 def show_source(algorithm: Algorithm, console: Console) -> None:
-    """The docstring as the paper's head of an algorithm, then every line: number, Python, mathematics."""
+    """The docstring as the paper's head of an algorithm, then every line: number, mathematics, Python."""
     console.print(heading(algorithm))
     console.print()
     for row in algorithm.doc[bool(algorithm.summary) :]:
@@ -48,23 +49,41 @@ def show_source(algorithm: Algorithm, console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
     table.add_column(justify="right", style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("", _code(_header(algorithm, console.width - 5)))
+    table.add_row("", _code(_header(algorithm, console.width - 3)))
     for line in algorithm.lines:
-        table.add_row(str(line.number), _row(line, console.width - 5))
+        table.add_row(str(line.number), _row(line, console.width - 3))
     console.print(table)
 
 
 def _row(line: Line, width: int) -> RenderableType:
-    """Python and mathematics side by side where both fit, one above the other where they do not."""
+    """The mathematics, and below it Python, as in the source; wrapped where they are too wide."""
     margin = "    " * (line.indent + 1)
     math = line.math + (f"  (erratum {line.erratum})" if line.erratum else "")
-    if not line.code:
-        return Text(f"{margin}# {math}", style="dim italic")
-    code = f"{margin}{textwrap.dedent(line.code)}"
-    if len(code) + 4 + len(math) <= width:
-        return _code(f"{code}  # {math}")
-    wrapped = textwrap.wrap(code, width, subsequent_indent=margin + 8 * " ", break_long_words=False, break_on_hyphens=False)
-    return Group(Text(f"{margin}# {math}", style="dim italic"), _code("\n".join(wrapped)))
+    tag = textwrap.wrap(f"{margin}# {math}", width, subsequent_indent=f"{margin}#       ", break_long_words=False)
+    rows = (row for one in line.code.splitlines() for row in _wrapped(margin + one, width))
+    return Group(Text("\n".join(tag), style="dim italic"), *([_code("\n".join(rows))] if line.code else []))
+
+
+def _wrapped(row: str, width: int) -> list[str]:
+    """A row of Python as rows that fit."""
+    hanging = " " * (len(row) - len(row.lstrip()) + 8)
+    rows = []
+    while len(row) > width and (at := _break(row, width)):
+        rows.append(row[:at])
+        row = hanging + row[at + 1 :]
+    return [*rows, row]
+
+
+def _break(row: str, width: int) -> int | None:
+    """The blank to break a row at: in as few brackets as possible, there before `for`, `if` or `else`, else the last."""
+    start = max(len(row) - len(row.lstrip()), row.find(" = ") + 2)
+    depths = accumulate((sign in "([{") - (sign in ")]}") for sign in row)
+    blanks = [
+        (depth, not row.startswith((" for ", " if ", " else "), i), -i)
+        for i, depth in enumerate(depths)
+        if row[i] == " " and start < i <= width
+    ]
+    return -min(blanks)[2] if blanks else None
 
 
 def _header(algorithm: Algorithm, width: int) -> str:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from transalg.trace.export import as_data, distribution, plain
-from transalg.trace.record import Step, Trace
+from transalg.trace.record import Step, Trace, Value
 from transalg.trace.source import Algorithm
 
 TOKENS = 48  # rows of a heat map whose names can still be read
@@ -27,7 +27,7 @@ def page(trace: Trace) -> str:
     data = as_data(replace(trace, steps=[step for step, _ in parts]), packed)
     for shown, step, (_, said) in zip(data["steps"], trace.steps, parts, strict=True):
         shown |= {"shape": None if step.shape is None else list(step.shape), "part": said}
-    data["given"] = {typeset(symbol): typeset(value) if isinstance(value, str) else value for symbol, value in trace.given.items()}
+    data["inputs"] = {typeset(symbol): typeset(value) if isinstance(value, str) else value for symbol, value in trace.inputs.items()}
     for shown in data["steps"]:
         _typeset_step(shown)
     called = {step.algorithm.name: step.algorithm for step in trace.steps}
@@ -59,12 +59,12 @@ def _part(step: Step) -> tuple[Step, str]:
     return step, ""
 
 
-def packed(value: Any) -> Any:
+def packed(value: Value) -> Any:
     """Vectors and matrices as float32 in base64, which is shorter than digits; else as JSON has it."""
-    whole = torch.stack(value) if isinstance(value, list) and value and isinstance(value[0], Tensor) else value
-    if isinstance(whole, Tensor) and whole.is_floating_point() and whole.ndim:
-        numbers = whole.to(torch.float32).contiguous().numpy().astype("<f4")
-        return {"shape": list(whole.shape), "float32": b64encode(numbers.tobytes()).decode()}
+    stacked = torch.stack(value) if isinstance(value, list) and value and isinstance(value[0], Tensor) else value
+    if isinstance(stacked, Tensor) and stacked.is_floating_point() and stacked.ndim:
+        numbers = stacked.to(torch.float32).contiguous().numpy().astype("<f4")
+        return {"shape": list(stacked.shape), "float32": b64encode(numbers.tobytes()).decode()}
     return plain(value, digits=5)  # more would not be seen
 
 
@@ -96,13 +96,13 @@ def _listing(algorithm: Algorithm) -> dict[str, object]:
 def typeset(math: str) -> str:
     """The Unicode mathematics of a tag as HTML: W_mlp2^l has its marks below and above, mask_token stays a word."""
 
-    def marks(found: re.Match[str]) -> str:
+    def marks(mark: re.Match[str]) -> str:
         rows = {"_": "", "^": ""}
-        for sign, braced, bare in re.findall(r"([_^])(?:\{((?:[^{}]|\{[^{}]*\})*)\}|(e/d|\w+?(?=[_^]|$)))", found["marks"]):
+        for sign, braced, bare in re.findall(r"([_^])(?:\{((?:[^{}]|\{[^{}]*\})*)\}|(e/d|\w+?(?=[_^]|$)))", mark["marks"]):
             rows[sign] = typeset_inner(braced or bare)
         both = all(rows.values())
         shifted = "".join(f"<{tag}>{rows[sign]}</{tag}>" for sign, tag in (("^", "sup"), ("_", "sub")) if rows[sign])
-        return found["base"] + (f'<span class="both">{shifted}</span>' if both else shifted)
+        return mark["base"] + (f'<span class="both">{shifted}</span>' if both else shifted)
 
     def typeset_inner(text: str) -> str:
         return MARK.sub(marks, text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from types import CodeType, FrameType
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +18,14 @@ from transalg.formal.tree import Theta
 from transalg.trace.source import Algorithm, Line, algorithms
 
 Axes = dict[str, Sequence[str]]  # what stands along a dimension, by the paper's symbol: the tokens along ℓ
+Inputs = dict[str, list[int] | str]  # what an algorithm is called with, by the paper's symbol: token IDs, or words on it
+Value = Tensor | list[Tensor] | Theta | float | None  # what a line sets
+
+
+class TraceFunction(Protocol):
+    """What `sys.settrace` takes."""
+
+    def __call__(self, frame: FrameType, event: str, value: object, /) -> "TraceFunction | None": ...
 
 
 @dataclass(eq=False)
@@ -32,7 +40,7 @@ class Step:
     axes: Axes
     symbol: str = ""  # the variable, as the paper writes it
     dims: tuple[str, ...] | None = None  # its shape in symbols
-    value: Any = None  # a tensor, a list of tensors, a number or a θ, as it was then
+    value: Value = None  # as it was then
     inner: "Step | None" = None  # a softmax inside the line's expression: attention weights have no name of their own
 
     @property
@@ -46,10 +54,10 @@ class Step:
 class Trace:
     algorithm: Algorithm
     steps: list[Step] = field(default_factory=list)
-    result: Any = None
+    result: object = None
     sizes: dict[str, int] = field(default_factory=dict)  # the hyperparameters, read off θ
     vocabulary: Sequence[str] = ()
-    given: dict[str, Any] = field(default_factory=dict)  # what it was called with, by the paper's symbol
+    inputs: Inputs = field(default_factory=dict)
 
     def narrow(self, *, layer: int | None = None, lines: set[int] | None = None) -> "Trace":
         """Only this pass of the loops over layers, only these lines of the algorithm traced, with all they call."""
@@ -64,16 +72,16 @@ class Trace:
 
 
 def run(
-    function: Callable[..., Any],
-    *args: Any,
+    function: Callable[..., object],
+    *args: object,
     depth: int | None = 0,
     axes: Axes | None = None,
     vocabulary: Sequence[str] = (),
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Trace:
     """Call a formal algorithm and record its lines and, down to `depth`, those of the algorithms it calls.
 
-    With None, all that lead to the attention heads: every one but the norms, of which there is a call for every token.
+    With None, all that lead to the attention heads: every one but the norms, which are called for every token.
     `axes` says what stands along the dimensions of the inputs, `vocabulary` how tokens are written.
     """
     recorder = Recorder(depth, axes or {}, vocabulary)
@@ -111,7 +119,7 @@ class Recorder:
         self.calls: list[Call] = []
         self.count = 0
 
-    def enter(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
+    def enter(self, frame: FrameType, event: str, _: object) -> TraceFunction | None:
         """The global trace function: follow a frame only if it runs an algorithm."""
         algorithm = _bodies().get(frame.f_code)
         if algorithm is None or not self._wanted(algorithm):
@@ -130,7 +138,7 @@ class Recorder:
             return not self.calls or not algorithm.kind.endswith("Algorithm 6")
         return len(self.calls) <= self.depth
 
-    def follow(self, frame: FrameType, event: str, value: Any) -> Callable[..., Any]:
+    def follow(self, frame: FrameType, event: str, value: object) -> TraceFunction:
         """The local trace function: a line event says that the statement before it is done."""
         call = self.calls[-1]
         if event == "exception":
@@ -160,7 +168,7 @@ class Recorder:
         call.pending = Step(call.algorithm, line, len(self.calls) - 1, call.number, passes, call.axes)
         self.steps.append(call.pending)
 
-    def _finish(self, call: Call, frame: FrameType, next_line: int | None, returned: Any = None) -> None:
+    def _finish(self, call: Call, frame: FrameType, next_line: int | None, returned: object = None) -> None:
         step, call.pending = call.pending, None
         if step is None:
             return
@@ -201,7 +209,7 @@ class Recorder:
         step.inner = replace(step, symbol=math[0] if math else step.line.inner, dims=dims, value=value, inner=None)
 
     def _written(self, tokens: Tensor) -> list[str]:
-        return [self.vocabulary[i] for i in _copy(tokens)]
+        return [self.vocabulary[i] for i in _detached(tokens).tolist()]
 
     def _axes(self, frame: FrameType) -> Axes:
         """What stands along the dimensions of a call: its own tokens, or those of the sequences its caller passed on."""
@@ -219,7 +227,7 @@ class Recorder:
             dims = {"X": ("d_x", "ℓ_x"), "Z": ("d_z", "ℓ_z")} | dict(caller.shapes.values())
             if called:
                 for symbol, sequence in (("ℓ", called["X"]), ("ℓ_x", called["X"]), ("ℓ_z", called["Z"] or called["X"])):
-                    if (along := dims[sequence][-1]) in caller.axes:
+                    if (along := dims.get(sequence, ("",))[-1]) in caller.axes:
                         axes[symbol] = caller.axes[along]
         return axes
 
@@ -242,26 +250,33 @@ def _line_at(algorithm: Algorithm, row: int) -> Line | None:
 
 def _index(loop: Line) -> str:
     """The variable a loop counts, as the paper writes it; a while loop has none."""
-    found = re.match(r"for (\w+) = ", loop.math)
-    return found[1] if found else "pass"
+    counted = re.match(r"for (\w+) = ", loop.math)
+    return counted[1] if counted else "pass"
 
 
 def _written(line: Line) -> str:
     """What a line sets, in the paper's letters: X̃ in «for t∈[ℓ]: X̃[:,t] ← …», y in «sample a token y from …»."""
-    found = re.match(r"(?:(?:for |∀|For )[^:]*: |return |sample a token )?(?P<name>[^\s\[,(]+(?:\(θ\))?)", line.math)
-    if found and line.symbol and found["name"].startswith(f"{line.symbol}_"):
+    left = re.match(r"(?:(?:for |∀|For )[^:]*: |return |sample a token )?(?P<name>[^\s\[,(]+(?:\(θ\))?)", line.math)
+    if left and line.symbol and left["name"].startswith(f"{line.symbol}_"):
         return line.symbol  # α, where the line sets every α_t
-    return "S" if line.math.startswith("∀t_z, t_x, if") else found["name"] if found else ""
+    return "S" if line.math.startswith("∀t_z, t_x, if") else left["name"] if left else ""
 
 
-def _copy(value: Any) -> Any:
-    """A value as it is now, free of the autograd and torch.func machinery around it."""
+def _copy(value: object) -> Value:
+    """A value as it is now."""
     if isinstance(value, Tensor):
-        while torch._C._functorch.is_functorch_wrapped_tensor(value):
-            value = torch._C._functorch.get_unwrapped(value)
-        return value.detach().cpu().clone()
+        return _detached(value)
     if isinstance(value, list):
-        return [_copy(element) for element in value]
+        return [_detached(element) for element in value]
     if isinstance(value, Theta):
-        return pytree.tree_map(_copy, value)
+        copy: Theta = pytree.tree_map(_detached, value)
+        return copy
+    assert value is None or isinstance(value, float | int), f"expected what a line sets, got {type(value).__name__}"
     return value
+
+
+def _detached(tensor: Tensor) -> Tensor:
+    """A copy, free of the autograd and torch.func machinery around it."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor.detach().cpu().clone()

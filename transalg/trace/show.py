@@ -1,7 +1,5 @@
 """A trace on the terminal."""
 
-from typing import Any
-
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -10,7 +8,7 @@ from torch import Tensor
 from transalg.formal.tree import Theta
 from transalg.trace.export import distribution, summary, visible
 from transalg.trace.listing import heading
-from transalg.trace.record import Step, Trace
+from transalg.trace.record import Step, Trace, Value
 
 
 def show_trace(trace: Trace, console: Console, *, passes: bool = False) -> None:
@@ -19,9 +17,9 @@ def show_trace(trace: Trace, console: Console, *, passes: bool = False) -> None:
     `passes` says of every line which pass of its loops it is, for a trace in which the heads of the loops are left out.
     """
     _print(heading(trace.algorithm), console)
-    for symbol, given in trace.given.items():
+    for symbol, value in trace.inputs.items():
         equals = "" if symbol == "Mask" else " = "  # Mask[t_z,t_x] = …, Mask ≡ 1
-        _print(Text.assemble((symbol + equals, "green"), _given(given, trace)), console, hanging=4)
+        _print(Text.assemble((symbol + equals, "green"), _input(value, trace)), console, hanging=4)
     if trace.sizes:
         sizes = (f"{symbol.replace('ell', 'ℓ')}\u00a0=\u00a0{size}" for symbol, size in trace.sizes.items())
         _print(Text(", ".join(sizes), style="dim"), console)
@@ -38,11 +36,11 @@ def show_trace(trace: Trace, console: Console, *, passes: bool = False) -> None:
         _show_step(step, trace, console, passes and step.depth == 0)
 
 
-def _given(given: Any, trace: Trace) -> str:
-    """Token IDs with how they are written; a word as it is."""
-    if isinstance(given, str):
-        return given
-    return f"{' '.join(_token(v, trace) for v in given)}   (IDs {' '.join(map(str, given))})"
+def _input(value: list[int] | str, trace: Trace) -> str:
+    """Token IDs with how they are written; words as they are."""
+    if isinstance(value, str):
+        return value
+    return f"{' '.join(_token(v, trace) for v in value)}   (IDs {' '.join(map(str, value))})"
 
 
 def _token(v: int, trace: Trace) -> str:
@@ -95,11 +93,11 @@ def _result(step: Step, trace: Trace, width: int) -> Text:
         space.append("  ")
     else:
         space.append(f"{step.symbol} = ", "green")
-        if step.symbol.startswith("T̃"):  # positions, which the paper counts from 1
+        if isinstance(value, Tensor) and step.symbol.startswith("T̃"):  # positions, which the paper counts from 1
             return space.append("{" + ", ".join(str(t + 1) for t in value.tolist()) + "}")
         if isinstance(value, Tensor) and value.ndim == 1:
-            return space.append(_given(value.tolist(), trace))
-        if step.symbol == "y" and value >= 0:
+            return space.append(_input(value.tolist(), trace))
+        if step.symbol == "y" and isinstance(value, int) and value >= 0:
             return space.append(f"{value}   ({_token(value, trace)})")
     for columns in (6, 5, 4, 3, 2):
         values = shortened(value, rows=2, columns=columns)
@@ -110,28 +108,30 @@ def _result(step: Step, trace: Trace, width: int) -> Text:
 
 def _likeliest(step: Step, width: int, most: int = 5) -> list[Text]:
     """t → ␣ 0.31, e 0.2, …: the most probable rows of the last column of P, of attention weights; of every mask, if there are any."""
-    if not distribution(step) or not step.dims:
+    value = step.value
+    if not distribution(step) or not step.dims or not isinstance(value, Tensor):
         return []
-    rows, value = step.axes[step.dims[0]], step.value
+    rows = step.axes[step.dims[0]]
     columns = step.axes.get(step.dims[-1], ()) if value.ndim == 2 else ("",)
     if len(rows) != len(value) or len(columns) != value[0].numel():
         return []
-    found = []
+    rendered = []
     for t in [t for t, token in enumerate(columns) if token == "mask"][:most] or [len(columns) - 1]:
         p, index = (value[:, t] if value.ndim == 2 else value).topk(min(most, len(value)))
         said = [f"{visible(rows[i])} {_number(number)}" for i, number in zip(index.tolist(), p.tolist(), strict=True)]
         head = f"{visible(columns[t])} → ".lstrip()
         while len(said) > 1 and cell_len(head + ", ".join(said)) > width - 3:
             said.pop()
-        found.append(Text.assemble((head, "green"), ", ".join(said) + (", …" if len(said) < len(value) else "")))
-    return found
+        rendered.append(Text.assemble((head, "green"), ", ".join(said) + (", …" if len(said) < len(value) else "")))
+    return rendered
 
 
-def shortened(value: Any, rows: int = 2, columns: int = 3) -> str:
+def shortened(value: Value, rows: int = 2, columns: int = 3) -> str:
     """[a b c …; d e f …; …]: the first numbers of the first rows."""
     if isinstance(value, list):
         return shortened(value[0], rows, columns) + (", …" if len(value) > 1 else "")
     if not isinstance(value, Tensor):
+        assert isinstance(value, float | int), f"expected numbers, got {type(value).__name__}"
         return _number(value)
     if value.ndim == 0:
         return _number(value.item())

@@ -36,7 +36,7 @@ class Line:
     symbol: str | None = None  # what it sets, as ⟦…⟧ names it
     dims: tuple[str, ...] | None = None  # the shape ⟦…⟧ declares; () is a scalar
     inner: str | None = None  # a softmax that is part of its expression
-    erratum: int | None = None  # the row of docs/errata.md that says why it is not the paper's line to the letter
+    erratum: int | None = None  # the entry of docs/errata.md that says why it is not the paper's line to the letter
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def _read(path: Path) -> Iterator[Algorithm]:
                 kind=heading["kind"],
                 caption=heading["caption"],
                 doc=_joined(doc),
-                parameters=_parameters(node.args),
-                returns=ast.unparse(node.returns) if node.returns else "",
+                parameters=_parameters(node.args, text),
+                returns=ast.get_source_segment(text, node.returns) or "" if node.returns else "",
                 lines=tuple(sorted([*_lines(node.body[1:], rows, 0), *_ends(node, rows)], key=lambda line: line.first)),
             )
 
@@ -109,17 +109,17 @@ def _joined(doc: list[str]) -> tuple[str, ...]:
     return tuple(joined)
 
 
-def _parameters(arguments: ast.arguments) -> tuple[str, ...]:
+def _parameters(arguments: ast.arguments, text: str) -> tuple[str, ...]:
     """Each parameter with its type and default; `*` before those that are given by keyword."""
 
     def written(argument: ast.arg, default: ast.expr | None) -> str:
-        return ast.unparse(argument) + (f" = {ast.unparse(default)}" if default else "")
+        return " = ".join(ast.get_source_segment(text, node) or "" for node in (argument, default) if node)
 
     required = len(arguments.args) - len(arguments.defaults)
     defaults = [*[None] * required, *arguments.defaults]
     positional = [written(argument, default) for argument, default in zip(arguments.args, defaults, strict=True)]
     keyword = [written(argument, default) for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
-    rest = [f"**{ast.unparse(arguments.kwarg)}"] if arguments.kwarg else []
+    rest = [f"**{written(arguments.kwarg, None)}"] if arguments.kwarg else []
     return (*positional, *(["*"] if keyword else []), *keyword, *rest)
 
 

@@ -1,14 +1,13 @@
-"""A batch to verify a model with: random tokens, random lengths, and noise behind them."""
+"""A batch to verify a model with: random tokens, random lengths, and noise in the padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from transalg.hyper import ClassifierHyper, EDHyper, EHyper
-from transalg.model import Classifier, EDTransformer
+from transalg.hyper import ClassifierHyper, EDHyper, EHyper, Hyper
+from transalg.model import Classifier, DTransformer, EDTransformer, Model
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,12 @@ class Batch:
         return [self.row(row) for row in range(len(self.x))]
 
     def row(self, row: int) -> dict[str, Tensor]:
-        found = {"x": self.x[row, : self.x_lengths[row]]}
+        sequences = {"x": self.x[row, : self.x_lengths[row]]}
         if self.z is not None and self.z_lengths is not None:
-            found = {"z": self.z[row, : self.z_lengths[row]]} | found
+            sequences = {"z": self.z[row, : self.z_lengths[row]]} | sequences
         if self.segments is not None:
-            found["s"] = self.segments[row, : self.x_lengths[row]]
-        return found
+            sequences["s"] = self.segments[row, : self.x_lengths[row]]
+        return sequences
 
     def select(self, rows: Sequence[int]) -> "Batch":
         """The batch of these rows, in this order."""
@@ -46,30 +45,28 @@ class Batch:
         )
 
     def disturbed(self, fill: int) -> "Batch":
-        """The same with other numbers behind every row's length, and more of them."""
+        """The same with other numbers in the padding."""
 
-        def behind(ids: Tensor | None, lengths: tuple[int, ...] | None) -> Tensor | None:
+        def padded(ids: Tensor | None, lengths: tuple[int, ...] | None) -> Tensor | None:
             if ids is None or lengths is None:
                 return ids
-            there = torch.arange(ids.shape[1]) < torch.tensor(lengths)[:, None]
-            return ids.where(there, fill)
+            token_mask = torch.arange(ids.shape[1]) < torch.tensor(lengths)[:, None]
+            return ids.where(token_mask, fill)
 
-        x = behind(self.x, self.x_lengths)
+        x = padded(self.x, self.x_lengths)
         assert x is not None
-        return replace(self, x=x, z=behind(self.z, self.z_lengths), segments=behind(self.segments, self.x_lengths))
+        return replace(self, x=x, z=padded(self.z, self.z_lengths), segments=padded(self.segments, self.x_lengths))
 
-    def logits(self, model: Any) -> Tensor:
-        """What the model says of the whole batch."""
+    def logits(self, model: Model) -> Tensor:
+        """What the model says of the batch."""
         if isinstance(model, EDTransformer):
             assert self.z is not None
-            result: Tensor = model(self.z, self.x, self.z_lengths, self.x_lengths)
-        elif self.segments is not None:
-            result = model(self.x, self.x_lengths, self.segments)
-        else:
-            result = model(self.x, self.x_lengths)
-        return result
+            return model.forward(self.z, self.x, self.z_lengths, self.x_lengths)
+        if isinstance(model, DTransformer):
+            return model.forward(self.x, self.x_lengths)
+        return model.forward(self.x, self.x_lengths, self.segments)
 
-    def log_probabilities(self, model: Any) -> list[Tensor]:
+    def log_probabilities(self, model: Model) -> list[Tensor]:
         """For every row log P, N_V × ℓ as in the paper; log p of the classes for a classifier."""
         log_p = self.logits(model).log_softmax(dim=-1)
         if isinstance(model, Classifier):
@@ -77,7 +74,7 @@ class Batch:
         return [row[:length].mT for row, length in zip(log_p, self.x_lengths, strict=True)]
 
 
-def draw(hyper: Any, generator: torch.Generator, rows: int = 5, longest: int | None = None) -> Batch:
+def draw(hyper: Hyper, generator: torch.Generator, rows: int = 5, longest: int | None = None) -> Batch:
     """Random rows of random lengths, one of them of one token and one as long as allowed."""
     longest = min(longest or hyper.ell_max, hyper.ell_max)
 

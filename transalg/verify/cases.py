@@ -1,60 +1,67 @@
 """What `transalg verify` looks at: the paper's architectures, every departure alone, and every preset shrunk to a small size."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import torch
+from torch import nn
 
 from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
-from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.hyper.hyper import TRAINING, AnyHyper, Value
+from transalg.model import MODELS, build
 from transalg.verify.batches import draw
 from transalg.verify.laws import errors, invariances
 
-MODELS: dict[type[Hyper], Any] = {DHyper: DTransformer, EHyper: ETransformer, ClassifierHyper: Classifier, EDHyper: EDTransformer}
+AnyModel = TypeVar("AnyModel", bound=nn.Module)
 BOUND = 1e-10  # in float64, of P, of gradients, and of what has to stay the same
 SMALL: dict[str, int] = {"N_V": 23, "ell_max": 7, "H": 2, "d_e": 10, "d_mlp": 13, "d_attn": 3, "d_mid": 5}
-DEPARTURES: dict[type[Hyper], dict[str, dict[str, Any]]] = {
-    DHyper: {
-        "as in the paper": {},
-        "post-norm": {"norm_first": False},
-        "RMSnorm": {"norm": "RMSnorm"},
-        "ReLU": {"activation": "ReLU"},
-        "tanh-GELU": {"activation": "tanh_GELU"},
-        "sinusoids": {"positions": "sinusoids"},
-        "the paper's sinusoids": {"positions": "paper_sinusoids"},
-        "relative positions": {"positions": "relative", "d_r": 4},
-        "a band of 3": {"band": 3, "ell_max": 37},  # more than one block of the kernel
-        "tied": {"tied": True},
-        "scaled embeddings": {"scaled": True},
-    },
-    EHyper: {
-        "as in the paper": {},
-        "pre-norm": {"norm_first": True},
-        "segments": {"segments": 3},
-        "embedding norm": {"embedding_norm": True},
-        "output bias": {"output_bias": True},
-        "tied": {"tied": True, "d_f": 10},
-    },
-    ClassifierHyper: {
-        "as in the paper": {},
-        "pre-norm": {"norm_first": True},
-        "BERT's embeddings": {"segments": 2, "embedding_norm": True},
-    },
-    EDHyper: {
-        "as in the paper": {},
-        "pre-norm": {"norm_first": True},
-        "GELU": {"activation": "GELU"},
-        "RMSnorm": {"norm": "RMSnorm"},
-    },
+MORE: dict[type[Hyper], dict[str, int]] = {
+    DHyper: {"L": 2},
+    EHyper: {"L": 2, "d_f": 11},
+    ClassifierHyper: {"L": 2, "d_f": 11, "N_C": 4},
+    EDHyper: {"L_enc": 2, "L_dec": 1},
 }
+EXAMPLES: dict[str, tuple[Value, ...]] = {"eps": (0.1,), "band": (3,), "segments": (3,)}  # of fields that are neither choices nor flags
+NEEDS: dict[tuple[str, Value], dict[str, Value]] = {  # other fields that an example takes
+    ("band", 3): {"ell_max": 37},  # more than one block of the kernel
+    ("positions", "relative"): {"d_r": 4},
+}
+REFUSED: dict[type[Hyper], tuple[str, ...]] = {ClassifierHyper: ("tied", "output_bias")}  # it has no unembedding
+
+
+def departures(kind: type[Hyper]) -> dict[str, dict[str, Value]]:
+    """The paper, and every departure alone: every choice of every unit, every flag, an example of every other field. P depends on all of them."""
+    result: dict[str, dict[str, Value]] = {"as in the paper": {}}
+    for each in fields(kind):
+        if each.metadata.get("size") or each.name in (*TRAINING, "special", *REFUSED.get(kind, ())):
+            continue
+        paper = kind.paper(each.name)
+        for value in _values(kind, each.name, each.metadata.get("choices", ()), paper):
+            if value != paper:
+                tied = {"d_f": SMALL["d_e"]} if each.name == "tied" and issubclass(kind, EHyper) else {}
+                result[f"{each.name}={value}"] = {each.name: value} | NEEDS.get((each.name, value), {}) | tied
+    return result
+
+
+def _values(kind: type[Hyper], name: str, choices: tuple[str, ...], paper: Value) -> tuple[Value, ...]:
+    if choices:
+        return kind.position_schemes() if name == "positions" else choices
+    if isinstance(paper, bool):
+        return (True, False)
+    if name not in EXAMPLES:
+        raise ValueError(f"{name}: this departure has no example in verify/cases.py")
+    return EXAMPLES[name]
+
+
+DEPARTURES: dict[type[Hyper], dict[str, dict[str, Value]]] = {kind: departures(kind) for kind in MODELS}
 
 
 @dataclass(frozen=True)
 class Case:
     architecture: str
     variant: str
-    hyper: Any
+    hyper: Hyper
 
 
 @dataclass(frozen=True)
@@ -71,30 +78,25 @@ class Verdict:
         return max(self.of_P, self.of_gradients, *self.laws.values()) <= BOUND
 
 
-def small(kind: type[Hyper], **departures: Any) -> Any:
+def small(kind: type[AnyHyper], **changes: Value) -> AnyHyper:
     """Hyperparameters of this kind, all sizes small and different."""
-    more: dict[type[Hyper], dict[str, int]] = {
-        DHyper: {"L": 2},
-        EHyper: {"L": 2, "d_f": 11},
-        ClassifierHyper: {"L": 2, "d_f": 11, "N_C": 4},
-        EDHyper: {"L_enc": 2, "L_dec": 1},
-    }
-    return kind(**SMALL | more[kind] | departures)
+    return kind(**SMALL | MORE[kind] | changes)  # type: ignore[arg-type]
 
 
-def shrunk(hyper: Any) -> Any:
+def shrunk(hyper: AnyHyper) -> AnyHyper:
     """A preset with all its departures and small sizes."""
-    departures = {name: value for name, value in hyper.departures().items() if name not in SMALL}
-    changes: dict[str, Any] = {"band": 3, "ell_max": 37} if departures.get("band") else {}
-    changes |= {"d_r": 4} if departures.get("positions") == "relative" else {}
+    kept = {name: value for name, value in hyper.departures().items() if name not in SMALL}
+    changes: dict[str, Value] = {name: value for name, value in NEEDS if name in kept and value in EXAMPLES.get(name, ())}
+    for name, value in (kept | changes).items():
+        changes |= NEEDS.get((name, value), {})
     changes |= {"d_f": SMALL["d_e"]} if isinstance(hyper, EHyper) else {}
-    return small(type(hyper), **departures | changes)
+    return small(type(hyper), **kept | changes)
 
 
 def cases() -> Iterator[Case]:
     for kind, variants in DEPARTURES.items():
-        for variant, departures in variants.items():
-            yield Case(MODELS[kind].__name__, variant, small(kind, **departures))
+        for variant, changes in variants.items():
+            yield Case(MODELS[kind].__name__, variant, small(kind, **changes))
     for name, preset in PRESETS.items():
         yield Case(MODELS[type(preset.hyper)].__name__, name, shrunk(preset.hyper))
 
@@ -102,14 +104,14 @@ def cases() -> Iterator[Case]:
 def verify(case: Case, seed: int = 0) -> Verdict:
     """Compare a random model of the case with the formal algorithm on a random ragged batch, in float64."""
     generator = torch.Generator().manual_seed(seed)
-    model = randomised(MODELS[type(case.hyper)](case.hyper, dtype=torch.float64), generator).eval()
+    model = randomised(build(case.hyper, dtype=torch.float64), generator).eval()
     batch = draw(case.hyper, generator)
     of_P, _, of_gradients = errors(model, batch, generator)
     return Verdict(case, of_P, of_gradients, invariances(model, batch, generator))
 
 
 @torch.no_grad()
-def randomised(model: Any, generator: torch.Generator) -> Any:
+def randomised(model: AnyModel, generator: torch.Generator) -> AnyModel:
     """Every parameter random: a bias or a γ at its initial value would hide mistakes."""
     for parameter in model.parameters():
         parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))

@@ -1,33 +1,33 @@
 """The equalities and invariances that make a model trustworthy, each as a number: how far it is from holding."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import grad_and_value
 
 from transalg.cpu import pack
-from transalg.model import DTransformer, EDTransformer
+from transalg.formal.theta import TransformerTheta
+from transalg.hyper import Hyper
+from transalg.model import Cache, DTransformer, EDTransformer, Model
 from transalg.model.counterpart import formal_counterpart
 from transalg.verify.batches import Batch
 
 # Engine = formal -------------------------------------------------------------------------------------------------------
 
 
-def formal_log_probabilities(hyper: Any, batch: Batch, theta: Any) -> list[Tensor]:
+def formal_log_probabilities(hyper: Hyper, batch: Batch, theta: TransformerTheta) -> list[Tensor]:
     """What the formal algorithm says, row by row."""
     algorithm = formal_counterpart(hyper)
     return [algorithm(*_in_order(row, theta)).log() for row in batch.rows()]
 
 
-def _in_order(row: dict[str, Tensor], theta: Any) -> list[Any]:
+def _in_order(row: dict[str, Tensor], theta: TransformerTheta) -> list[Tensor | TransformerTheta]:
     """z, x, θ, s: the order of the formal algorithms."""
-    return [row[name] for name in ("z", "x") if name in row] + [theta] + [row[name] for name in ("s",) if name in row]
+    return [*(row[name] for name in ("z", "x") if name in row), theta, *(row[name] for name in ("s",) if name in row)]
 
 
-def errors(model: Any, batch: Batch, generator: torch.Generator) -> tuple[float, float, float]:
+def errors(model: Model, batch: Batch, generator: torch.Generator) -> tuple[float, float, float]:
     """The largest difference between engine and formal: of P, of log P, and of the gradients of a random combination of log P."""
     ours = batch.log_probabilities(model)
     weights = [torch.randn(part.shape, generator=generator, dtype=torch.float64) / part.shape[-1] for part in ours]
@@ -36,21 +36,21 @@ def errors(model: Any, batch: Batch, generator: torch.Generator) -> tuple[float,
     gradient = model.theta_gradient()
     model.zero_grad(set_to_none=True)
 
-    def loss(theta: Any) -> tuple[Tensor, list[Tensor]]:
+    def loss(theta: TransformerTheta) -> tuple[Tensor, list[Tensor]]:
         theirs = formal_log_probabilities(model.hyper, batch, theta)
         return _combine(theirs, weights), theirs
 
     formal_gradient, (_, theirs) = grad_and_value(loss, has_aux=True)(model.theta())
-    of_P = _furthest([part.double().exp() for part in ours], [part.exp() for part in theirs])
-    of_gradient = _furthest(list(gradient.named().values()), list(formal_gradient.named().values()))
-    return of_P, _furthest(ours, theirs), of_gradient
+    of_P = _largest_difference([part.double().exp() for part in ours], [part.exp() for part in theirs])
+    of_gradient = _largest_difference(list(gradient.named().values()), list(formal_gradient.named().values()))
+    return of_P, _largest_difference(ours, theirs), of_gradient
 
 
 def _combine(parts: list[Tensor], weights: list[Tensor]) -> Tensor:
     return torch.stack([(part * weight.to(part)).sum() for part, weight in zip(parts, weights, strict=True)]).sum()
 
 
-def _furthest(ours: list[Tensor], theirs: list[Tensor]) -> float:
+def _largest_difference(ours: list[Tensor], theirs: list[Tensor]) -> float:
     """The largest difference; ∞ where one is not a number."""
     differences = [(one.detach() - other.detach().to(one)).abs().max().double() for one, other in zip(ours, theirs, strict=True)]
     return float(torch.stack(differences).max().nan_to_num(nan=float("inf")))
@@ -59,13 +59,13 @@ def _furthest(ours: list[Tensor], theirs: list[Tensor]) -> float:
 # Invariances -----------------------------------------------------------------------------------------------------------
 
 
-def padding(model: Any, batch: Batch, generator: torch.Generator) -> float:
-    """What stands behind a row's length changes nothing, nor the gradients, whatever it is."""
+def padding(model: Model, batch: Batch, generator: torch.Generator) -> float:
+    """Padding changes nothing, whatever it is, nor the gradients."""
     with_gradients = [_with_gradients(model, each) for each in (batch, batch.disturbed(-1), batch.disturbed(2**31))]
-    return max(_furthest(with_gradients[0], each) for each in with_gradients[1:])
+    return max(_largest_difference(with_gradients[0], each) for each in with_gradients[1:])
 
 
-def _with_gradients(model: Any, batch: Batch) -> list[Tensor]:
+def _with_gradients(model: Model, batch: Batch) -> list[Tensor]:
     log_p = batch.log_probabilities(model)
     model.zero_grad(set_to_none=True)
     torch.autograd.backward(torch.cat([part.flatten() for part in log_p]).square().sum())
@@ -75,35 +75,35 @@ def _with_gradients(model: Any, batch: Batch) -> list[Tensor]:
 
 
 @torch.no_grad()
-def composition(model: Any, batch: Batch, generator: torch.Generator) -> float:
+def composition(model: Model, batch: Batch, generator: torch.Generator) -> float:
     """A row says the same alone as among others."""
     alone = [batch.select([row]).log_probabilities(model)[0] for row in range(len(batch.x))]
-    return _furthest(batch.log_probabilities(model), alone)
+    return _largest_difference(batch.log_probabilities(model), alone)
 
 
 @torch.no_grad()
-def order(model: Any, batch: Batch, generator: torch.Generator) -> float:
+def order(model: Model, batch: Batch, generator: torch.Generator) -> float:
     """The rows in another order say the same, in that order."""
     shuffled = torch.randperm(len(batch.x), generator=generator).tolist()
     straight = batch.log_probabilities(model)
-    return _furthest(batch.select(shuffled).log_probabilities(model), [straight[row] for row in shuffled])
+    return _largest_difference(batch.select(shuffled).log_probabilities(model), [straight[row] for row in shuffled])
 
 
 @torch.no_grad()
-def cache(model: Any, batch: Batch, generator: torch.Generator) -> float:
+def cache(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
     """Decoding token by token, every row at its own pace, says at every position what one pass says."""
     return _decoded(model, batch, generator, widest=1)
 
 
 @torch.no_grad()
-def prefill(model: Any, batch: Batch, generator: torch.Generator) -> float:
+def prefill(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
     """So does decoding in pieces of any size, and all at once."""
     whole = max(batch.x_lengths)
     return max(_decoded(model, batch, generator, widest=3), _decoded(model, batch, generator, widest=whole, everything=True))
 
 
 @torch.no_grad()
-def reorder(model: Any, batch: Batch, generator: torch.Generator) -> float:
+def reorder(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
     """And so does the cache after its rows were reordered, some doubled and some dropped, as beams do."""
     B = len(batch.x)
     half = [length // 2 for length in batch.x_lengths]
@@ -119,11 +119,11 @@ def reorder(model: Any, batch: Batch, generator: torch.Generator) -> float:
         tail[i, :count] = batch.x[row, half[row] : half[row] + count]
     log_p = model.decode(tail, state, rest).log_softmax(dim=-1)
     expected = [part[:, -count:] for part, count in zip(picked.log_probabilities(model), rest, strict=True)]
-    return _furthest([row[:count].mT for row, count in zip(log_p, rest, strict=True)], expected)
+    return _largest_difference([row[:count].mT for row, count in zip(log_p, rest, strict=True)], expected)
 
 
 @torch.no_grad()
-def alone(model: Any, batch: Batch, generator: torch.Generator) -> float:
+def single_row(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
     """And so does each row by itself, token by token, as `generate` writes one text."""
     short, log_p = pack(model, 1), []
     for row in range(len(batch.x)):
@@ -131,20 +131,20 @@ def alone(model: Any, batch: Batch, generator: torch.Generator) -> float:
         state = _new_cache(short, one)
         logits = [short.decode(one.x[:, t : t + 1], state, last=True) for t in range(one.x_lengths[0])]
         log_p.append(torch.cat(logits).log_softmax(dim=-1).mT)
-    return _furthest(log_p, batch.log_probabilities(model))
+    return _largest_difference(log_p, batch.log_probabilities(model))
 
 
-def _new_cache(model: Any, batch: Batch) -> Any:
+def _new_cache(model: "DecodingModel", batch: Batch) -> Cache:
     if isinstance(model, EDTransformer):
         assert batch.z is not None
         return model.cache(batch.z, batch.z_lengths, ell=max(batch.x_lengths))
     return model.cache(len(batch.x), ell=max(batch.x_lengths))
 
 
-def _decoded(model: Any, batch: Batch, generator: torch.Generator, *, widest: int, everything: bool = False) -> float:
+def _decoded(model: "DecodingModel", batch: Batch, generator: torch.Generator, *, widest: int, everything: bool = False) -> float:
     """Rows take random numbers of tokens at a time, 0 to widest, or everything at once, until all are done."""
     state = _new_cache(model, batch)
-    found: list[list[Tensor]] = [[] for _ in batch.x_lengths]
+    pieces: list[list[Tensor]] = [[] for _ in batch.x_lengths]
     while state.lengths != list(batch.x_lengths):
         left = [length - have for length, have in zip(batch.x_lengths, state.lengths, strict=True)]
         pace = [widest if everything else int(torch.randint(widest + 1, (), generator=generator)) for _ in left]
@@ -156,20 +156,23 @@ def _decoded(model: Any, batch: Batch, generator: torch.Generator, *, widest: in
             piece[row, :count] = batch.x[row, have : have + count]
         log_p = model.decode(piece, state, counts).log_softmax(dim=-1)
         for row, count in enumerate(counts):
-            found[row].append(log_p[row, :count])
-    return _furthest([torch.cat(parts).mT for parts in found], batch.log_probabilities(model))
+            pieces[row].append(log_p[row, :count])
+    return _largest_difference([torch.cat(parts).mT for parts in pieces], batch.log_probabilities(model))
 
 
-Law = Callable[[Any, Batch, torch.Generator], float]
-EVERY: dict[str, Law] = {"padding": padding, "batch": composition, "order": order}
-DECODING: dict[str, Law] = {"cache": cache, "prefill": prefill, "reorder": reorder, "alone": alone}
+DecodingModel = DTransformer | EDTransformer
+EVERY: dict[str, Callable[[Model, Batch, torch.Generator], float]] = {"padding": padding, "batch": composition, "order": order}
+DECODING: dict[str, Callable[[DecodingModel, Batch, torch.Generator], float]] = {
+    "cache": cache,
+    "prefill": prefill,
+    "reorder": reorder,
+    "alone": single_row,
+}
 
 
-def laws(model: Any) -> dict[str, Law]:
-    """The invariances that a model has to keep, by name."""
-    return EVERY | (DECODING if isinstance(model, DTransformer | EDTransformer) else {})
-
-
-def invariances(model: Any, batch: Batch, generator: torch.Generator) -> dict[str, float]:
-    """How far each of them is from holding."""
-    return {name: partial(law, model, batch, generator)() for name, law in laws(model).items()}
+def invariances(model: Model, batch: Batch, generator: torch.Generator) -> dict[str, float]:
+    """How far each of the invariances that a model has to keep is from holding, by name."""
+    errors = {name: law(model, batch, generator) for name, law in EVERY.items()}
+    if isinstance(model, DTransformer | EDTransformer):
+        errors |= {name: law(model, batch, generator) for name, law in DECODING.items()}
+    return errors
