@@ -228,6 +228,7 @@ LIGHT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", LIGHT)
 def test_nothing_heavy_is_imported(command: str) -> None:
     """Help, and printing an algorithm, import neither torch nor anything that imports it."""

@@ -10,6 +10,8 @@ import pytest
 
 from tests.mutation import ROOT, Mutant, part_of
 
+pytestmark = pytest.mark.slow
+
 VALUES, LADDER, LAWS, ERRATA = (
     "formal/test_values.py::",
     "formal/test_ladder.py::",

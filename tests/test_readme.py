@@ -14,6 +14,8 @@ from transalg.cli import Verb
 from transalg.formal import DTheta, DTransformer
 from transalg.training.start import train
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -12,6 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from transalg.formal import DTheta, DTransformer
 
+pytestmark = pytest.mark.slow
+
 
 def test_algorithm_lists_the_fifteen(transalg) -> None:
     status, out, _ = transalg("algorithm")

@@ -10,6 +10,8 @@ import pytest
 from transalg.cli import demo
 from transalg.data import builtin
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_demo_trains_uses_and_verifies_three_models(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, many in (("pydocs", 3), ("dates", 120), ("stdlib", 120)):

@@ -9,6 +9,8 @@ from rich.cells import cell_len
 from transalg.hyper import PRESETS, cost
 from transalg.model import kernels
 
+pytestmark = pytest.mark.slow
+
 
 def test_presets_lists_all_with_parameters_and_departures(transalg) -> None:
     status, out, _ = transalg("presets")

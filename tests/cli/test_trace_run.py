@@ -17,6 +17,8 @@ from tests.training.runs import files, options
 from transalg.cli import main
 from transalg.inference.run import Run
 
+pytestmark = pytest.mark.slow
+
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "lm": ("lm", {"L": 2}),
     "mlm": ("mlm", {}),

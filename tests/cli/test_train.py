@@ -18,6 +18,8 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from tests.training.runs import TASKS, files, options
 from transalg.runs import checkpoints
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--train.batch-size", "3", "--train.threads", "1", "--model.H", "2", "--model.d-e", "10", "--train.log-every", "1"]
 
 

@@ -13,6 +13,8 @@ from tests.training.runs import TASKS, config, files
 from transalg.cli.using import TextVerb, working
 from transalg.training.start import train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -112,7 +112,7 @@ def test_an_ensemble_averages_probabilities(trained: dict[str, Run], tmp_path: P
 @pytest.mark.parametrize("task", TASKS)
 def test_a_trained_model_is_the_formal_algorithm(task: str, trained: dict[str, Run]) -> None:
     verdict = verify(trained[task])
-    assert verdict.holds and verdict.of_P > 0
+    assert verdict.holds and max(verdict.of_P, verdict.of_gradients) > 0, "two computations"
     broken = replace(trained[task], models=(copy.deepcopy(trained[task].model),))
     with torch.no_grad():
         broken.model.W_e[3] += 1e-3

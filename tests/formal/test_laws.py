@@ -262,6 +262,7 @@ def test_sampling_frequencies_match_q(tau: float) -> None:
     assert chi_squared(counts, tempered(p, tau * 1.5)) > CHI2_6  # the test can tell temperatures apart
 
 
+@pytest.mark.slow
 def test_inference_draws_from_the_last_column() -> None:
     """The first token of Algorithm 14 is distributed as q ∝ P[:,ℓ]^{1/τ}, that of Algorithm 15 as its own."""
     common = {"N_V": 7, "ell_max": 5, "H": 1, "d_e": 3, "d_mlp": 11, "d_attn": 5, "d_mid": 2}

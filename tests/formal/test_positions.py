@@ -111,6 +111,7 @@ def test_relative_attention_without_distances_is_attention() -> None:
     )
 
 
+@pytest.mark.slow
 def test_gopher_trains_by_algorithm_13() -> None:
     theta = relative(DTheta.init(**D, L=2, generator=rng(0)), 4, rng(0))
     x = [9, 3, 1, 4, 1, 5, 10]

@@ -1,5 +1,6 @@
 """Algorithms 11–13 and the classifier's training: what they do beyond their parity with the peers' SGD."""
 
+import pytest
 import torch
 from torch.testing import assert_close
 
@@ -16,6 +17,8 @@ from transalg.formal import (
     ETransformer,
 )
 from transalg.formal.classification import ECInference, EClassifier, ECTheta, ECTraining
+
+pytestmark = pytest.mark.slow
 
 D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 MASK, BOS, EOS = 8, 9, 10

@@ -31,6 +31,7 @@ def log_P(model: EDTransformer, z: list[int], x: list[int]) -> torch.Tensor:
     return P[:, -1].log()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), alpha=st.sampled_from([0.0, 0.6, 1.0]))
 @settings(max_examples=5)
 def test_with_enough_beams_the_search_is_exhaustive(seed: int, alpha: float) -> None:
@@ -67,6 +68,7 @@ def plainly(model: EDTransformer, z: list[int], beams: int, alpha: float, ell_ge
     return sorted([*ended, *((log_p / ell_gen**alpha, x) for log_p, x in running)], key=lambda one: -one[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "beams", "alpha"), [(1, 2, 1.0), (25, 3, 0.0), (44, 3, 0.5), (3, 4, 1.0), (6, 2, 0.0)])
 def test_the_search_is_what_one_would_write_down(seed: int, beams: int, alpha: float) -> None:
     model = made(seed, N_V=7, ell_max=7)
@@ -80,6 +82,7 @@ def test_the_search_is_what_one_would_write_down(seed: int, beams: int, alpha: f
         assert [each.score for each in ours] == pytest.approx([value for value, _ in expected[:beams]], abs=PROMISED)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), beams=st.integers(1, 6), alpha=st.sampled_from([0.0, 0.5, 1.0, 2.0]))
 @settings(max_examples=40)
 def test_the_best_is_never_worse_than_greedy_decoding(seed: int, beams: int, alpha: float) -> None:

@@ -49,6 +49,7 @@ def formally_seq2seq(model: EDTransformer, z: list[int], ell_gen: int, tau: floa
     return found[: found.index(model.hyper.eos_token)] if model.hyper.eos_token in found else found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", DECODERS, ids=lambda case: case.variant)
 def test_generation_is_algorithm_14(case) -> None:
     """Greedily and by drawing; beyond ℓ_max too, where the last ℓ_max tokens count."""
@@ -62,6 +63,7 @@ def test_generation_is_algorithm_14(case) -> None:
             assert [generate(form, [one], ell_gen=5, tau=tau, generator=rng(5))[0] for one in prompts] == found, "alone as among others"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.variant)
 def test_prediction_is_algorithm_15(case) -> None:
     model = made(EDTransformer, case.hyper, 4)

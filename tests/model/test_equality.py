@@ -29,6 +29,7 @@ def buckets(request: pytest.FixtureRequest) -> Iterator[None]:
     layout.KERNEL_CALL_COST = before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=named)
 @settings(max_examples=30)
 @given(data=st.data())

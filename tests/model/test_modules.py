@@ -136,6 +136,7 @@ def test_a_model_says_what_it_is() -> None:
     assert "N_V=23, ell_max=37" in repr(make(DHyper)) and "tied=True, band=3" in repr(make(DHyper))
 
 
+@pytest.mark.slow
 def test_they_compile_and_export() -> None:
     """The tests of `compiling.py`, in a process without the run-time check of shapes, which torch's compiler cannot look into."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).with_name("compiling.py"))]

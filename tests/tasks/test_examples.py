@@ -60,6 +60,7 @@ def test_augmentation_spares_the_ends_and_nothing_else() -> None:
     assert again[0].tolist() == dropped.tolist() and augmented(given, "x", HYPER, 0, 0.3, 2).streams["x"][1][0] != lengths[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_model_learns(task: str, tmp_path: Path) -> None:
     files(tmp_path)
@@ -125,6 +126,7 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
         train(chosen, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_bfloat16_computes_in_bfloat16_and_keeps_float32(tmp_path: Path) -> None:
     files(tmp_path)
     for task in TASKS:

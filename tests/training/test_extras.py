@@ -12,6 +12,8 @@ from tests.tolerance import tolerance
 from tests.training.runs import config, files
 from transalg.training.start import train
 
+pytestmark = pytest.mark.slow
+
 
 def metrics(run: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

@@ -18,6 +18,8 @@ from transalg.tasks import find
 from transalg.training.loop import Loop
 from transalg.training.start import train
 
+pytestmark = pytest.mark.slow
+
 LITERAL: dict[str, Any] = {
     "steps": 50, "batch_size": 1, "optimizer": "sgd", "eta": 0.05, "schedule": "constant", "warmup": 0, "clip": 0, "loss": "sum",
     "shuffle": False, "shift": False, "dtype": "float64",

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # Take 64 MB and give it back, over and over; how many pages did the system have to clear once that has settled?
 PROBE = """
 import resource, torch

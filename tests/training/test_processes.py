@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
@@ -20,6 +21,8 @@ from transalg.tasks import find
 from transalg.tasks.losses import D_loss, Objective
 from transalg.training.processes import World
 from transalg.verify.cases import small
+
+pytestmark = pytest.mark.slow
 
 IDS = torch.randint(20, (2, 3, 7), generator=rng(1))  # for each of two processes, three rows
 

@@ -25,6 +25,8 @@ from transalg.training.report import Report
 from transalg.training.start import train
 from transalg.verify.cases import small
 
+pytestmark = pytest.mark.slow
+
 MODEL = {"dropout": 0.1, "attention_dropout": 0.1}
 
 

@@ -16,6 +16,8 @@ from transalg.runs import checkpoints
 from transalg.runs import folder as run_folder
 from transalg.training.start import train
 
+pytestmark = pytest.mark.slow
+
 OPTIONS: dict[str, Any] = {"dtype": "float64", "steps": 9, "batch_size": 5, "save_every": 2, "accumulate": 2}
 STEPS = 12  # the longest run
 SAME = tolerance(torch.float64, terms=5 * 29, depth=2 * 2 * STEPS)  # a batch has so many tokens

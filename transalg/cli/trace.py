@@ -141,7 +141,6 @@ class Trace:
     ) -> "Example":
         """The algorithm's call on a trained model and a text in its vocabulary."""
         import transalg
-        from transalg.formal import MHAttention
         from transalg.model.counterpart import formal_counterpart
         from transalg.trace.example import Data, Model, numbered, trained_example
 
@@ -171,15 +170,14 @@ class Trace:
         about = f"the best model of {folder}, for {run.task}, " + (
             f"which departs from the paper by {said}" if said else "as the paper has it"
         )
-        parts = formal.components
         model = Model(
             theta=theta,
             acting=formal.acting(theta),
             transformer=formal,
             function=formal.function.__name__,
-            layer_norm=parts["layer_norm"],
-            eps=parts["eps"],
-            MHAttention=parts.get("MHAttention", MHAttention),
+            layer_norm=formal.layer_norm,
+            eps=hyper.eps,
+            MHAttention=formal.MHAttention,
             about=about,
             classes=run.labels,
         )

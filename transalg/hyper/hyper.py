@@ -36,7 +36,7 @@ def _choices(table: Mapping[str, Any]) -> str:
     return "; ".join(f"{name}: {unit.doc}" for name, unit in table.items())
 
 
-AnyHyper = TypeVar("AnyHyper", bound="Hyper", covariant=True)  # a Transformer[DHyper] is a Transformer[Hyper]
+AnyHyper = TypeVar("AnyHyper", bound="Hyper")
 
 
 @dataclass(frozen=True, kw_only=True)

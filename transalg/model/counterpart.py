@@ -9,6 +9,7 @@ from torch import Tensor
 
 from transalg.formal import DTransformer, EDTransformer, ETransformer, MHAttention
 from transalg.formal.classification import EClassifier
+from transalg.formal.components import MultiHead, Norm
 from transalg.formal.embedding import BERT_embed, scaled
 from transalg.formal.norm import no_norm
 from transalg.formal.positions import with_positions
@@ -23,8 +24,6 @@ from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
 from transalg.model.positions import POSITIONS
 
-Component = Callable[..., object] | float
-
 
 @dataclass(frozen=True)
 class FormalCounterpart:
@@ -32,7 +31,14 @@ class FormalCounterpart:
 
     hyper: Hyper
     function: Callable[..., Tensor]
-    components: dict[str, Component]
+    layer_norm: Norm
+    MHAttention: MultiHead
+    further: dict[str, Callable[..., object]]  # the activation or MLP, the Mask, the block, …
+
+    @property
+    def components(self) -> dict[str, object]:
+        """All of them under the names by which the function takes them."""
+        return {"eps": self.hyper.eps, "layer_norm": self.layer_norm, "MHAttention": self.MHAttention, **self.further}
 
     def __call__(self, *inputs: object, **more: object) -> Tensor:
         """P from x and θ (from z, x and θ; from x, θ and segments)."""
@@ -50,13 +56,12 @@ class FormalCounterpart:
 
 def formal_counterpart(hyper: Hyper) -> FormalCounterpart:
     """The formal algorithm of a model with these hyperparameters."""
-    function, components = COUNTERPARTS[type(hyper)](hyper)
+    function, further = COUNTERPARTS[type(hyper)](hyper)
     attention = partial(MHAttention, Attention=POSITIONS[hyper.positions].formal_attention)
-    shared: dict[str, Component] = {"eps": hyper.eps, "layer_norm": NORMS[hyper.norm].formal, "MHAttention": attention}
-    return FormalCounterpart(hyper, function, shared | components)
+    return FormalCounterpart(hyper, function, NORMS[hyper.norm].formal, attention, further)
 
 
-Counterpart = tuple[Callable[..., Tensor], dict[str, Component]]
+Counterpart = tuple[Callable[..., Tensor], dict[str, Callable[..., object]]]
 
 
 def _decoder(hyper: Hyper) -> Counterpart:

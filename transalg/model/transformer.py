@@ -22,7 +22,7 @@ from transalg.model.layers import DecoderLayer, Layer
 from transalg.model.layout import Layout
 from transalg.model.parameters import Device, Made, ParameterModule, initialise, unsharded
 
-ModelHyper = TypeVar("ModelHyper", bound=Hyper, covariant=True)
+ModelHyper = TypeVar("ModelHyper", bound=Hyper, covariant=True)  # a Transformer[DHyper] is a Transformer[Hyper]
 AnyLayer = TypeVar("AnyLayer", Layer, DecoderLayer)
 AnyTransformer = TypeVar("AnyTransformer", bound="Transformer[Hyper]")
 Logits = Float[Tensor, "B ell N_V"]

@@ -8,6 +8,7 @@ import torch
 from transalg.evaluation.measure import held_out
 from transalg.inference.decoding import padded
 from transalg.inference.run import Run
+from transalg.model import Model
 from transalg.tasks import find
 from transalg.verify.batches import Batch, draw
 from transalg.verify.cases import Case, Verdict
@@ -21,6 +22,7 @@ def verify(trained: Run, texts: Sequence[str] = (), contexts: Sequence[str] = ()
     """
     generator = torch.Generator().manual_seed(seed)
     model = copy.deepcopy(trained.model).double().eval()
+    assert isinstance(model, Model)
     chosen = _given(trained, texts, contexts) if texts else _held(trained, rows) if trained.config.valid or trained.config.share() else None
     chosen = chosen or draw(model.hyper, generator, rows, min(model.hyper.ell_max, 64))
     of_P, _, of_gradients = errors(model, chosen, generator)
