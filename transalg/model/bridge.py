@@ -34,10 +34,11 @@ def theta_kind(hyper: Hyper) -> type[TransformerTheta]:
 
 
 def plain(hyper: Hyper) -> bool:
-    """Whether the paper's θ has all that the model has."""
-    if isinstance(hyper, EHyper):
-        return not (hyper.segments or hyper.embedding_norm or hyper.output_bias or hyper.norm_first)
-    return not (isinstance(hyper, EDHyper) and hyper.norm_first)
+    """Whether the lines of Algorithms 8 and 9, up to their components, are what the model computes, and their θ has all that it has."""
+    if isinstance(hyper, DHyper):
+        return True
+    more = isinstance(hyper, EHyper) and (hyper.segments or hyper.embedding_norm or hyper.output_bias)
+    return not (more or hyper.norm_first) and MLPS[hyper.activation].literal
 
 
 # Model → θ -------------------------------------------------------------------------------------------------------------
@@ -119,6 +120,9 @@ def _absent(hyper: Hyper, named: Named, gradient: bool) -> Named:
         parts |= {"W_s": W_e.new_zeros(hyper.d_e, 1), "gamma_e": W_e.new_ones(hyper.d_e), "beta_e": W_e.new_zeros(hyper.d_e)}
     if theta_kind(hyper) is BERTTheta:
         parts["b_u"] = W_e.new_zeros(hyper.N_V)
+    if theta_kind(hyper) is PreNormEDTheta:
+        parts |= {f"gamma_{stack}": W_e.new_ones(hyper.d_e) for stack in hyper.stacks}
+        parts |= {f"beta_{stack}": W_e.new_zeros(hyper.d_e) for stack in hyper.stacks}
     if not isinstance(hyper, ClassifierHyper):
         parts["W_u"] = W_e.mT.contiguous()
     if (W_p := POSITIONS[hyper.positions].formal_table(hyper)) is not None:
