@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from transalg.hyper.embedding import TABLES
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
@@ -89,7 +91,7 @@ def _trained(model: "Transformer[Hyper]") -> "dict[str, nn.Parameter]":
 
 def _decays(name: str) -> bool:
     symbol = name.rpartition(".")[2]
-    return symbol.startswith("W_") and symbol not in ("W_e", "W_p", "W_s")
+    return symbol.startswith("W_") and symbol not in TABLES
 
 
 def _has_fused(parameters: "Iterable[Tensor]") -> bool:
