@@ -1,6 +1,7 @@
 """Every test runs with the shapes of `transalg.formal` and `transalg.model` checked at run time, and with repeatable examples."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -8,7 +9,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import hypothesis
 import pytest
 import torch
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 # Before they are imported for the first time. Not theta: a θ checks its own shapes, and that is tested.
 PACKAGE = Path(__file__).parents[1] / "transalg"
@@ -29,6 +30,14 @@ hypothesis.settings.load_profile("repeatable")
 torch.set_num_threads(int(os.environ.get("TRANSALG_TEST_THREADS", "1")))  # one: the matrices are tiny, and the tests run in two processes
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Without the run-time checks of the tests, for input that the package refuses by itself and that they would refuse before it."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

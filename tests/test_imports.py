@@ -11,7 +11,7 @@ import pytest
 import transalg
 
 ROOT = Path(transalg.__file__).parent
-# Top to bottom. CONTRIBUTING.md shows the same list, and a test compares them.
+# Top to bottom. CONTRIBUTING.md shows the same list, and tests/test_docs.py compares them.
 TREE = [
     "atomic",
     "checks",
@@ -68,18 +68,18 @@ TREE = [
     "data",
     "model.layout",
     "model.checks",
-    "model.kernels",
-    "model.heads",
     "model.parameters",
+    "model.kernels",
+    "model.cache",
+    "model.heads",
+    "model.positions",
     "model.mask",
     "model.norm",
     "model.mlp",
-    "model.unembedding",
-    "model.cache",
-    "model.positions",
     "model.attention",
-    "model.embedding",
     "model.layers",
+    "model.embedding",
+    "model.unembedding",
     "model.loss",
     "model.bridge",
     "model.counterpart",
@@ -90,8 +90,8 @@ TREE = [
     "model",
     "cpu.fingerprint",
     "cpu.linear",
-    "cpu.wrapped",
     "cpu.single_token",
+    "cpu.wrapped",
     "cpu.packing",
     "cpu",
     "tasks.masking",
@@ -179,19 +179,18 @@ def rank(module: str) -> int:
 
 
 def imports(path: Path) -> list[str]:
-    """Every module imported, wherever in the file, in full. Neighbours in a package may name one another for type checkers."""
-    modules = []
+    """Every module that is imported when the file runs, wherever in it, in full. What only a type needs may stand below."""
+    names: list[str] = []
     package = ["transalg", *path.relative_to(ROOT).parent.parts]
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
+        inner for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" for inner in node.body
     }
     for node in ast.walk(tree):
+        if node in for_types:
+            continue
         if isinstance(node, ast.Import):
-            modules += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = (
                 ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
@@ -199,13 +198,11 @@ def imports(path: Path) -> list[str]:
                 else node.module or ""
             )
             # `from transalg.formal import positions` imports a module, `from transalg.formal import DTheta` a name of one
-            if node in for_types and len(package) > 1 and base.startswith(".".join(package) + "."):
-                continue
-            modules += [
+            names += [
                 f"{base}.{alias.name}" if (ROOT.parent / base.replace(".", "/") / f"{alias.name}.py").exists() else base
                 for alias in node.names
             ]
-    return modules
+    return names
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -8,9 +8,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper, cost
+from tests.model.models import UNITS
+from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, Hyper, cost
 from transalg.hyper.shapes import shapes
-from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.model import Classifier, DTransformer, EDTransformer, build
 from transalg.verify.cases import DEPARTURES, MODELS, small
 
 SIZES = {"N_V": 101, "ell_max": 256, "H": 4, "d_e": 64, "d_mlp": 256}
@@ -38,24 +39,19 @@ def counted() -> Iterator[FlopCounterMode]:
         yield counter
 
 
-@pytest.mark.parametrize(
-    ("model", "hyper"),
-    [
-        (DTransformer, DHyper(L=3, **SIZES)),
-        (DTransformer, DHyper(L=3, tied=True, **SIZES)),
-        (ETransformer, EHyper(L=3, d_f=72, segments=2, **SIZES)),
-        (EDTransformer, EDHyper(L_enc=2, L_dec=3, **SIZES)),
-    ],
-    ids=["D", "tied D", "E", "ED"],
-)
-def test_arithmetic_is_as_torch_counts_it(model: type, hyper) -> None:
-    """Torch counts dense attention in full, so the halves that causality hides are added."""
-    ell, B = 32, 2
+COUNTED = {name: hyper for name, hyper in UNITS.items() if "band" not in name}  # a band has its own kernel, and its own test below
+
+
+@pytest.mark.parametrize("hyper", COUNTED.values(), ids=COUNTED)
+def test_arithmetic_is_as_torch_counts_it(hyper: Hyper) -> None:
+    """Torch counts causal attention in full, so the halves that causality hides are added."""
+    ell, B = 7, 2
     ids = torch.zeros(B, ell, dtype=torch.long)
     with counted() as counter:
-        model(hyper, device="cpu")(*[ids] * (2 if model is EDTransformer else 1))
-    hidden = (ell - (ell + 1) / 2) * {DTransformer: 3, EDTransformer: 3}.get(model, 0) * 2 * hyper.H * (hyper.d_attn + hyper.d_mid)
-    assert counter.get_total_flops() / (B * ell) == pytest.approx(cost.flops_per_token(hyper, ell) + hidden, rel=1e-9)
+        build(hyper)(*[ids] * (2 if isinstance(hyper, EDHyper) else 1))
+    hidden = sum(ell - hyper.mask(stack, l).keys(ell) for stack, count in hyper.stacks.items() for l in range(count))
+    hidden = hyper.heads.flops(hidden) + (2 * hidden * hyper.H * hyper.d_attn if hyper.positions == "relative" else 0)
+    assert counter.get_total_flops() / (B * ell) == pytest.approx(cost.flops_per_token(hyper, ell, B) + hidden, rel=1e-9)
 
 
 def test_a_classifier_s_head_runs_on_one_token() -> None:
@@ -89,21 +85,13 @@ def kept(model: torch.nn.Module, *ids: torch.Tensor) -> int:
     return sum(size for size, _ in seen.values())
 
 
-@pytest.mark.parametrize(
-    "departures",
-    [
-        {},
-        {"norm": "RMSnorm"},
-        {"norm_first": False},
-        {"activation": "ReLU"},
-        {"dropout": 0.1},
-        {"positions": "relative"},
-        {"attention_dropout": 0.1},
-    ],
-    ids=str,
-)
+SIZED = ("ell_max", "d_r")  # which some cases take with them
+KEPT = [{name: value for name, value in fixed.items() if name not in SIZED} for fixed in DEPARTURES[DHyper].values()]
+
+
+@pytest.mark.parametrize("departures", [*KEPT, {"dropout": 0.1}, {"attention_dropout": 0.1}], ids=str)
 def test_activations_of_a_decoder(departures: dict) -> None:
-    hyper = DHyper(L=4, **SIZES, **departures)
+    hyper = DHyper(L=4, **SIZES, **departures | ({"band": 300} if "band" in departures else {}))
     ids = torch.zeros(2, 256, dtype=torch.long)
     assert kept(DTransformer(hyper), ids) == pytest.approx(cost.activations(hyper, 256) * ids.numel() * 4, rel=0.05)
 

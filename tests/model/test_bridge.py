@@ -17,7 +17,7 @@ from transalg.formal.classification import ECTheta
 from transalg.formal.positions import relative
 from transalg.formal.systems import Gopher
 from transalg.formal.unembedding import tied
-from transalg.hyper import DHyper, EDHyper, EHyper
+from transalg.hyper import DHyper, EDHyper, EHyper, SpecialTokens
 from transalg.verify.cases import small
 
 SIZES = {"N_V": 13, "ell_max": 7, "H": 3, "d_e": 6, "d_mlp": 11}
@@ -110,3 +110,14 @@ def test_what_cannot_be_a_model() -> None:
     ):
         transalg.DTransformer.from_theta(relative(theta, 4), positions="learned", d_r=None)
     assert transalg.EDTransformer.hyper_kind is EDHyper
+
+
+def test_special_tokens_go_along() -> None:
+    """A checkpoint from elsewhere has its own, which the formal algorithms need too; bos and eos may be one token, as in GPT-2."""
+    special = SpecialTokens(mask=None, bos=3, eos=3)
+    model = transalg.DTransformer(small(DHyper, special=special), dtype=torch.float64)
+    theta = model.theta()
+    assert theta.special == (None, 3, 3) and theta.bos_token == theta.eos_token == 3
+    assert transalg.DTransformer.from_theta(theta, model.hyper).hyper.special == special
+    with pytest.raises(ValueError, match="mask_token"):
+        _ = theta.mask_token

@@ -11,6 +11,7 @@ from transalg.verify.cases import small
 
 D, E, ED = DTransformer(small(DHyper)), ETransformer(small(EHyper, segments=2)), EDTransformer(small(EDHyper))
 IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
+pytestmark = pytest.mark.usefixtures("unchecked")
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,13 @@ def next_tokens(P: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 def test_algorithm_13() -> None:
     model, batch, DTransformer, theta = setting(DHyper)
     assert 1 in batch.x_lengths  # a row with nothing to predict
-    ours = D_loss(model, batch.x, batch.x_lengths, weight=1)
+    ours = D_loss(model, batch.x, batch.x_lengths, weight=1.0)
     compare(model, ours, lambda theta: sum(next_tokens(DTransformer(row["x"], theta), row["x"]) for row in batch.rows()), theta)
 
 
 def test_algorithm_11() -> None:
     model, batch, EDTransformer, theta = setting(EDHyper)
-    ours = ED_loss(model, batch.z, batch.x, batch.z_lengths, batch.x_lengths, weight=1)
+    ours = ED_loss(model, batch.z, batch.x, batch.z_lengths, batch.x_lengths, weight=1.0)
     compare(model, ours, lambda theta: sum(next_tokens(EDTransformer(row["z"], row["x"], theta), row["x"]) for row in batch.rows()), theta)
 
 
@@ -54,7 +54,7 @@ def test_algorithm_12(departures: dict[str, Any]) -> None:
     model, batch, ETransformer, theta = setting(EHyper, p_mask=0.5, **departures)
     x_tilde, chosen = mask(batch.x, model.hyper, batch.x_lengths, rng(2))
     assert chosen.sum() > 3
-    ours = E_loss(model, batch.x, x_tilde, chosen, batch.x_lengths, batch.segments, weight=1)
+    ours = E_loss(model, batch.x, x_tilde, chosen, batch.x_lengths, batch.segments, weight=1.0)
 
     def formal(theta: Any) -> torch.Tensor:
         total = torch.zeros((), dtype=torch.float64)
@@ -71,17 +71,17 @@ def test_algorithm_12(departures: dict[str, Any]) -> None:
 def test_the_classifier() -> None:
     model, batch, EClassifier, theta = setting(ClassifierHyper)
     c = torch.tensor([0, 3, 1, 2, 3])
-    ours = C_loss(model, batch.x, c, batch.x_lengths, weight=1)
+    ours = C_loss(model, batch.x, c, batch.x_lengths, weight=1.0)
     compare(model, ours, lambda theta: -sum(EClassifier(row["x"], theta)[c[n]].log() for n, row in enumerate(batch.rows())), theta)
 
 
 def test_the_mean_unless_a_weight_is_given() -> None:
     model, batch, _, _ = setting(DHyper)
     predicted = sum(batch.x_lengths) - len(batch.x_lengths)
-    assert_close(predicted * D_loss(model, batch.x, batch.x_lengths), D_loss(model, batch.x, batch.x_lengths, weight=1))
+    assert_close(predicted * D_loss(model, batch.x, batch.x_lengths), D_loss(model, batch.x, batch.x_lengths, weight=1.0))
     classes = torch.tensor([0, 1, 2, 3, 0])
     model, batch, _, _ = setting(ClassifierHyper)
-    assert_close(5 * C_loss(model, batch.x, classes, batch.x_lengths), C_loss(model, batch.x, classes, batch.x_lengths, weight=1))
+    assert_close(5 * C_loss(model, batch.x, classes, batch.x_lengths), C_loss(model, batch.x, classes, batch.x_lengths, weight=1.0))
 
 
 @pytest.mark.parametrize("kind", [DHyper, EDHyper, ClassifierHyper])

@@ -124,8 +124,8 @@ class TransformerTheta(Theta):
             return
         ids = [v for v in self.special if v is not None]
         inside = all(isinstance(v, int) and 0 <= v < self.N_V for v in ids)
-        if len(self.special) != len(SPECIAL) or not inside or len(set(ids)) != len(ids):
-            expected = f"three different token IDs below N_V = {self.N_V}, or None for one that is missing"
+        if len(self.special) != len(SPECIAL) or not inside:
+            expected = f"three token IDs below N_V = {self.N_V}, or None for one that is missing"
             raise ValueError(f"special: expected {expected}, got {self.special}")
 
     @property

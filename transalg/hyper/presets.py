@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
-from transalg.hyper.hyper import DHyper, EDHyper, EHyper
+from transalg.hyper.hyper import DHyper, EDHyper, EHyper, Value
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,6 @@ def find(name: str) -> Preset:
     raise ValueError(f"there is no preset {name!r}: {hint}")
 
 
-def preset(name: str, **changes: Any) -> Any:
+def preset(name: str, **changes: Value) -> DHyper | EHyper | EDHyper:
     """The hyperparameters of a published system, with some of them changed if you like: `preset("gpt2", ell_max=512)`."""
     return find(name).hyper.replace(**changes) if changes else find(name).hyper

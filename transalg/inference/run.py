@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from transalg.checks import integer
 from transalg.cpu import packed
 from transalg.cpu import quantize as quantized
-from transalg.hyper import Hyper
 from transalg.inference import beams as seq2seq
 from transalg.inference import one_pass
 from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, sample_generators
@@ -23,7 +22,7 @@ from transalg.inference.options import PredictionOptions, SamplingOptions, TooLo
 from transalg.inference.results import Classification, Completion, CutText, Score
 from transalg.inference.samplers import Sampler, sampler_chain
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.transformer import Transformer
+from transalg.model.architectures import Model
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config, read
 from transalg.runs.models import device_named, load_best
@@ -42,7 +41,7 @@ class Run:
 
     folders: tuple[Path, ...]
     task: str
-    models: tuple[Transformer[Hyper], ...]
+    models: tuple[Model, ...]
     tokenizer: Tokenizer
     labels: tuple[str, ...]
     configs: tuple[Config, ...]
@@ -76,7 +75,7 @@ class Run:
         return self.folders[0]
 
     @property
-    def model(self) -> Transformer[Hyper]:
+    def model(self) -> Model:
         """The model of the first run."""
         return self.models[0]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
@@ -135,12 +135,12 @@ class EDTransformer(Decoder[EDHyper]):
     def decoding_layers(self) -> nn.ModuleList:
         return self.dec
 
-    def forward(self, z: IDs, x: IDs, z_lengths: Lengths = None, x_lengths: Lengths = None) -> Logits:
+    def forward(self, z: Int[Tensor, "B ell_z"], x: IDs, z_lengths: Lengths = None, x_lengths: Lengths = None) -> Logits:
         """Logits, B × ℓ_x × N_V, of what follows each token of x; 0 after a row's length."""
         X, tokens = self.features(z, x, z_lengths, x_lengths)
         return tokens.pad(self.logits(X))
 
-    def features(self, z: IDs, x: IDs, z_lengths: Lengths = None, x_lengths: Lengths = None) -> tuple[Tokens, Layout]:
+    def features(self, z: Int[Tensor, "B ell_z"], x: IDs, z_lengths: Lengths = None, x_lengths: Lengths = None) -> tuple[Tokens, Layout]:
         """X of line 20, a row for each token of x, and its layout."""
         z, x = token_ids("z", z, self.hyper.ell_max), token_ids("x", x, self.hyper.ell_max)
         if len(z) != len(x):
@@ -153,13 +153,13 @@ class EDTransformer(Decoder[EDHyper]):
             X = self._through(layer, X, Z, x_tokens, z_tokens, buckets)
         return self.last_norm(X), x_tokens
 
-    def encode(self, z: IDs, z_lengths: Lengths = None) -> tuple[Tokens, Layout]:
+    def encode(self, z: Int[Tensor, "B ell_z"], z_lengths: Lengths = None) -> tuple[Tokens, Layout]:
         """Z as the decoder sees it, a row for each token of z, and its layout."""
         z = token_ids("z", z, self.hyper.ell_max)
         tokens = layout(tuple(z.shape), row_lengths("z_lengths", z_lengths, tuple(z.shape)), z.device)
         return self._encode(z, tokens), tokens
 
-    def _encode(self, z: IDs, tokens: Layout) -> Tokens:
+    def _encode(self, z: Int[Tensor, "B ell_z"], tokens: Layout) -> Tokens:
         Z = self._embed("z", z, tokens)
         for layer in self.enc:
             Z = self._through(layer, Z, tokens)
@@ -174,7 +174,7 @@ class EDTransformer(Decoder[EDHyper]):
         return _norm(self, X, gamma) if self.hyper.norm_first else X
 
     @torch.no_grad()
-    def cache(self, z: IDs, z_lengths: Lengths = None, ell: int | None = None) -> Cache:
+    def cache(self, z: Int[Tensor, "B ell_z"], z_lengths: Lengths = None, ell: int | None = None) -> Cache:
         """Encode z, once, and make room to decode rows of up to ℓ tokens, ℓ_max unless given."""
         z = token_ids("z", z, self.hyper.ell_max)
         cache = self._new_cache(len(z), ell)

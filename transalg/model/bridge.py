@@ -10,12 +10,13 @@ from transalg.formal import DTheta, EDTheta, ETheta
 from transalg.formal.classification import ECTheta
 from transalg.formal.domains import refuse
 from transalg.formal.systems import BERTClassifierTheta, BERTTheta, PreNormEDTheta
-from transalg.formal.theta import Layer, MHAttentionTheta, TransformerTheta
+from transalg.formal.theta import DecoderLayer, Layer, MHAttentionTheta, TransformerTheta
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
 from transalg.hyper.embedding import TABLES
 from transalg.hyper.hyper import Value
 from transalg.hyper.positions import POSITIONS as POSITION_PARAMETERS
 from transalg.hyper.shapes import shapes
+from transalg.model.mlp import MLPS
 from transalg.model.positions import POSITIONS
 
 Named = dict[str, Tensor]
@@ -33,10 +34,11 @@ def theta_kind(hyper: Hyper) -> type[TransformerTheta]:
 
 
 def plain(hyper: Hyper) -> bool:
-    """Whether the paper's θ has all that the model has."""
-    if isinstance(hyper, EHyper):
-        return not (hyper.segments or hyper.embedding_norm or hyper.output_bias or hyper.norm_first)
-    return not (isinstance(hyper, EDHyper) and hyper.norm_first)
+    """Whether the lines of Algorithms 8 and 9, up to their components, are what the model computes, and their θ has all that it has."""
+    if isinstance(hyper, DHyper):
+        return True
+    more = isinstance(hyper, EHyper) and (hyper.segments or hyper.embedding_norm or hyper.output_bias)
+    return not (more or hyper.norm_first) and MLPS[hyper.activation].literal
 
 
 # Model → θ -------------------------------------------------------------------------------------------------------------
@@ -49,28 +51,44 @@ def theta_of(hyper: Hyper, state: Mapping[str, Tensor], dtype: torch.dtype, *, g
         stack, _, symbol = name.rpartition(".")
         for formal_symbol, value in _apart(symbol, part, hyper):
             named[f"{stack}.{formal_symbol}" if stack else formal_symbol] = value.to(dtype, copy=True).contiguous()
-    extra = POSITION_PARAMETERS[hyper.positions].attention_shapes(hyper)
-    of_positions = {name: named.pop(name) for name in list(named) if name.rpartition(".")[2] in extra}
+    further = {name: named.pop(name) for name in list(named) if _further(name)}
     for name, value in _absent(hyper, named, gradient).items():
         named.setdefault(name, value)
     special = None if hyper.special is None else (hyper.special.mask, hyper.special.bos, hyper.special.eos)
     theta = theta_kind(hyper).from_named(named, special)
-    return _with_positions(theta, hyper, of_positions) if of_positions else theta
+    return _widened(theta, hyper, further) if further else theta
 
 
-def _with_positions(theta: TransformerTheta, hyper: Hyper, named: Named) -> TransformerTheta:
-    """θ whose self-attentions have the parameters that belong to positions."""
-    kind, stacks = POSITIONS[hyper.positions].attention_theta, {}
+def _further(name: str) -> bool:
+    """Whether a parameter belongs to a unit, and the paper's layers have none of that name: 𝒲's by their last part, a layer's by theirs."""
+    stack, _, symbol = name.rpartition(".")
+    if "." not in stack:
+        return False
+    kinds = (MHAttentionTheta,) if ".W" in stack else (Layer, DecoderLayer)
+    return not any(symbol in {part.name for part in fields(kind)} for kind in kinds)
+
+
+def _widened(theta: TransformerTheta, hyper: Hyper, named: Named) -> TransformerTheta:
+    """θ whose layers have the further parameters of the model's units: of positions in every self-attention, of the MLP in every layer."""
+    attention_kind, mlp, stacks = POSITIONS[hyper.positions].attention_theta, MLPS[hyper.activation], {}
     for stack in hyper.stacks:
         layers = []
         for l, layer in enumerate(getattr(theta, stack)):
-            attention = "W" if isinstance(layer, Layer) else "W_dec"
-            parts = {part.name: getattr(getattr(layer, attention), part.name) for part in fields(MHAttentionTheta)}
-            prefix = f"{stack}.{l}.{attention}."
-            parts |= {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
-            layers.append(replace(layer, **{attention: kind(**parts)}))
+            plain_layer = isinstance(layer, Layer)
+            attention = "W" if plain_layer else "W_dec"
+            parts = {part.name: getattr(layer, part.name) for part in fields(layer)}
+            heads = {part.name: getattr(parts[attention], part.name) for part in fields(MHAttentionTheta)}
+            parts[attention] = attention_kind(**heads, **_under(named, f"{stack}.{l}.{attention}."))
+            kind = mlp.layer_theta if plain_layer else mlp.decoder_layer_theta
+            layers.append(kind(**parts | _under(named, f"{stack}.{l}.")))
         stacks[stack] = tuple(layers)
     return replace(theta, **stacks)  # type: ignore[arg-type]
+
+
+def _under(named: Named, prefix: str) -> Named:
+    """The parameters with this prefix and no further dot, without it."""
+    inside = {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
+    return {name: value for name, value in inside.items() if "." not in name}
 
 
 def _apart(symbol: str, part: Tensor, hyper: Hyper) -> list[tuple[str, Tensor]]:
@@ -102,6 +120,9 @@ def _absent(hyper: Hyper, named: Named, gradient: bool) -> Named:
         parts |= {"W_s": W_e.new_zeros(hyper.d_e, 1), "gamma_e": W_e.new_ones(hyper.d_e), "beta_e": W_e.new_zeros(hyper.d_e)}
     if theta_kind(hyper) is BERTTheta:
         parts["b_u"] = W_e.new_zeros(hyper.N_V)
+    if theta_kind(hyper) is PreNormEDTheta:
+        parts |= {f"gamma_{stack}": W_e.new_ones(hyper.d_e) for stack in hyper.stacks}
+        parts |= {f"beta_{stack}": W_e.new_zeros(hyper.d_e) for stack in hyper.stacks}
     if not isinstance(hyper, ClassifierHyper):
         parts["W_u"] = W_e.mT.contiguous()
     if (W_p := POSITIONS[hyper.positions].formal_table(hyper)) is not None:

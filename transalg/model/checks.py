@@ -2,9 +2,10 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import SupportsIndex
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from transalg.formal.domains import refuse
@@ -12,11 +13,11 @@ from transalg.formal.domains import refuse
 Lengths = Tensor | Sequence[int] | None
 
 
-def token_ids(symbol: str, ids: Any, ell_max: int) -> Tensor:
-    """ids ∈ V^{B×ℓ} with 1 ≤ ℓ ≤ ℓ_max; their values are looked at later, when padding is gone."""
+def token_ids(symbol: str, ids: object, ell_max: int) -> Int[Tensor, "B ell"]:
+    """ids ∈ V^{B×ℓ} with 1 ≤ ℓ ≤ ℓ_max; their values are looked at later, without the padding."""
     if not isinstance(ids, Tensor) or ids.ndim != 2 or 0 in ids.shape:
-        came = f"the shape {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
-        raise refuse(symbol, "a tensor of token IDs, B × ℓ, neither of them 0", came)
+        got = f"the shape {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
+        raise refuse(symbol, "a tensor of token IDs, B × ℓ, neither of them 0", got)
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise refuse(symbol, "token IDs, whole numbers", ids.dtype)
     if ids.shape[1] > ell_max:
@@ -24,7 +25,7 @@ def token_ids(symbol: str, ids: Any, ell_max: int) -> Tensor:
     return ids if ids.dtype == torch.long else ids.long()
 
 
-def row_lengths(symbol: str, lengths: Any, shape: tuple[int, ...], *, least: int = 1) -> list[int] | None:
+def row_lengths(symbol: str, lengths: object, shape: tuple[int, ...], *, least: int = 1) -> list[int] | None:
     """How many tokens each row has: as many numbers as rows, each from 1 to ℓ."""
     if lengths is None:
         return None
@@ -34,18 +35,18 @@ def row_lengths(symbol: str, lengths: Any, shape: tuple[int, ...], *, least: int
         raise refuse(symbol, "whole numbers", lengths.dtype)
     if isinstance(lengths, Tensor) and lengths.ndim != 1:
         raise refuse(symbol, f"a length for each of the {shape[0]} rows", f"the shape {tuple(lengths.shape)}")
-    found = lengths.tolist() if isinstance(lengths, Tensor) else [_whole(length) for length in lengths]
-    if len(found) != shape[0]:
-        raise refuse(symbol, f"a length for each of the {shape[0]} rows", f"{len(found)} of them")
-    for row, length in enumerate(found):
+    values: list[int] = lengths.tolist() if isinstance(lengths, Tensor) else [_whole(length) for length in lengths]
+    if len(values) != shape[0]:
+        raise refuse(symbol, f"a length for each of the {shape[0]} rows", f"{len(values)} of them")
+    for row, length in enumerate(values):
         if not isinstance(length, int) or isinstance(length, bool) or not least <= length <= shape[1]:
             raise refuse(symbol, f"lengths from {least} to ℓ = {shape[1]}", f"{length} in row {row}")
-    return found
+    return values
 
 
-def _whole(length: Any) -> Any:
-    """NumPy's whole numbers as Python's; anything else as it is."""
-    return length if isinstance(length, bool) or not hasattr(length, "__index__") else operator.index(length)
+def _whole(length: int) -> int:
+    """NumPy's whole numbers as Python's; anything else, for which the types lie, as it is."""
+    return operator.index(length) if isinstance(length, SupportsIndex) and not isinstance(length, bool) else length
 
 
 def within(symbol: str, ids: Tensor, count: int, name: str = "N_V") -> Tensor:

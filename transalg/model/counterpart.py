@@ -13,7 +13,18 @@ from transalg.formal.components import MultiHead, Norm
 from transalg.formal.embedding import BERT_embed, scaled
 from transalg.formal.norm import no_norm
 from transalg.formal.positions import with_positions
-from transalg.formal.systems import BERT, GPT, BERTClassifier, BERTClassifierTheta, BERTTheta, PreNormEDTransformer, post_norm, pre_norm
+from transalg.formal.systems import (
+    BERT,
+    GPT,
+    BERTClassifier,
+    BERTClassifierTheta,
+    BERTTheta,
+    PreNormEDTransformer,
+    post_norm,
+    post_norm_decoder,
+    pre_norm,
+    pre_norm_decoder,
+)
 from transalg.formal.theta import TransformerTheta
 from transalg.formal.unembedding import tied
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
@@ -80,7 +91,7 @@ def _classifier(hyper: Hyper) -> Counterpart:
 
 def _encoding(hyper: Hyper, literal: Callable[..., Tensor], system: Callable[..., Tensor]) -> Counterpart:
     mlp = MLPS[hyper.activation]
-    if plain(hyper) and mlp.literal:
+    if plain(hyper):
         return literal, {"GELU": mlp.formal_activation}
     norm = NORMS[hyper.norm].formal if isinstance(hyper, EHyper) and hyper.embedding_norm else no_norm
     block = pre_norm if hyper.norm_first else post_norm
@@ -94,9 +105,12 @@ def _encoding(hyper: Hyper, literal: Callable[..., Tensor], system: Callable[...
 
 def _encoder_decoder(hyper: Hyper) -> Counterpart:
     mlp = MLPS[hyper.activation]
-    if not hyper.norm_first and mlp.literal:
+    if plain(hyper):
         return EDTransformer, {"ReLU": mlp.formal_activation}
-    return PreNormEDTransformer, {"MLP": mlp.formal, "final_norm": NORMS[hyper.norm].formal}
+    block, decoder_block, final_norm = (
+        (pre_norm, pre_norm_decoder, NORMS[hyper.norm].formal) if hyper.norm_first else (post_norm, post_norm_decoder, no_norm)
+    )
+    return PreNormEDTransformer, {"MLP": mlp.formal, "block": block, "decoder_block": decoder_block, "final_norm": final_norm}
 
 
 COUNTERPARTS: dict[type[Hyper], Callable[[Hyper], Counterpart]] = {

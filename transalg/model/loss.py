@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from transalg.formal.domains import refuse
@@ -12,11 +13,11 @@ from transalg.model.checks import within
 
 def log_loss(
     X: Tensor, W_u: Tensor, targets: Tensor, b_u: Tensor | None = None, *, label_smoothing: float = 0.0, weight: float = 1.0
-) -> Tensor:
+) -> Float[Tensor, ""]:
     """−weight · Σ_t log softmax(W_u X[t] + b_u)[targets[t]], X a row for each token; in float32 at least.
 
     With label smoothing s, a target is 1 − s of the token and s of the uniform distribution. Where gradients are wanted they are computed
-    on the way, while a chunk's logits are there, so that those are made once and at most LOGITS of them are ever held.
+    on the way, while a chunk's logits exist, so that those are made once and at most LOGITS of them are held at a time.
     """
     if X.ndim != 2 or targets.shape != X.shape[:1]:
         raise refuse("targets", f"a token for each row of X, {tuple(X.shape)}", f"the shape {tuple(targets.shape)}")

@@ -12,6 +12,7 @@ from torch import Tensor
 from transalg.formal.mlp import MLP as formal_MLP
 from transalg.formal.mlp import Perceptron, tanh_GELU
 from transalg.formal.notation import GELU, ReLU
+from transalg.formal.theta import DecoderLayer, Layer
 from transalg.model.parameters import ParameterModule
 
 Activation = Callable[[Tensor], Tensor]
@@ -24,6 +25,8 @@ class MLP:
     activation: Activation
     formal_activation: Activation
     literal: ClassVar[bool] = True  # whether Algorithms 8–10 have it in their own lines, up to the activation
+    layer_theta: ClassVar[type[Layer]] = Layer  # where its parameters stand in θ
+    decoder_layer_theta: ClassVar[type[DecoderLayer]] = DecoderLayer
 
     @property
     def formal(self) -> Perceptron:

@@ -26,7 +26,7 @@ ModelHyper = TypeVar("ModelHyper", bound=Hyper, covariant=True)  # a Transformer
 AnyLayer = TypeVar("AnyLayer", Layer, DecoderLayer)
 AnyTransformer = TypeVar("AnyTransformer", bound="Transformer[Hyper]")
 Logits = Float[Tensor, "B ell N_V"]
-IDs = Int[Tensor, "B ell"]
+IDs = Tensor  # B × ℓ; what may come in, `model/checks.py` says
 
 
 class Transformer(ParameterModule, Generic[ModelHyper]):

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import torch
 
-from transalg.hyper import Hyper
 from transalg.model import build
-from transalg.model.transformer import Transformer
+from transalg.model.architectures import Model
 from transalg.runs import folder as run_folder
 from transalg.runs.metadata import Metadata
 
 
-def load_best(run: Path, device: torch.device | str = "cpu") -> tuple[Transformer[Hyper], Metadata]:
+def load_best(run: Path, device: torch.device | str = "cpu") -> tuple[Model, Metadata]:
     """The best model of a run, ready for inference, and its metadata."""
     metadata = run_folder.best_metadata(run)
     model = build(metadata.hyper, device="meta")

@@ -85,12 +85,12 @@ def small(kind: type[AnyHyper], **changes: Value) -> AnyHyper:
 
 def shrunk(hyper: AnyHyper) -> AnyHyper:
     """A preset with all its departures and small sizes."""
-    kept = {name: value for name, value in hyper.departures().items() if name not in SMALL}
-    changes: dict[str, Value] = {name: value for name, value in NEEDS if name in kept and value in EXAMPLES.get(name, ())}
-    for name, value in (kept | changes).items():
+    published = {name: value for name, value in hyper.departures().items() if name not in SMALL}
+    changes: dict[str, Value] = {name: value for name, value in NEEDS if name in published and value in EXAMPLES.get(name, ())}
+    for name, value in (published | changes).items():
         changes |= NEEDS.get((name, value), {})
     changes |= {"d_f": SMALL["d_e"]} if isinstance(hyper, EHyper) else {}
-    return small(type(hyper), **kept | changes)
+    return small(type(hyper), **published | changes)
 
 
 def cases() -> Iterator[Case]:

@@ -98,8 +98,8 @@ def cache(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> f
 @torch.no_grad()
 def prefill(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
     """So does decoding in pieces of any size, and all at once."""
-    whole = max(batch.x_lengths)
-    return max(_decoded(model, batch, generator, widest=3), _decoded(model, batch, generator, widest=whole, everything=True))
+    longest = max(batch.x_lengths)
+    return max(_decoded(model, batch, generator, widest=3), _decoded(model, batch, generator, widest=longest, everything=True))
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""A trained model, held against the formal algorithms on the text of its own run."""
+"""A trained model, compared with the formal algorithms on the text of its own run."""
 
 import copy
 from collections.abc import Sequence
@@ -18,21 +18,26 @@ from transalg.verify.laws import errors, invariances
 def verify(trained: Run, texts: Sequence[str] = (), contexts: Sequence[str] = (), *, rows: int = 3, seed: int = 0) -> Verdict:
     """Compare a copy of the model in float64 with the formal algorithm: values, gradients, invariances.
 
-    On these texts (and what they come from, for a seq2seq model), or on some that the run held back, or on random tokens if it held back none.
+    On these texts (with their contexts, for a seq2seq model), or on some of the run's validation set, or on random tokens if it has none.
     """
     generator = torch.Generator().manual_seed(seed)
     model = copy.deepcopy(trained.model).double().eval()
     assert isinstance(model, Model)
-    chosen = _given(trained, texts, contexts) if texts else _held(trained, rows) if trained.config.valid or trained.config.share() else None
-    chosen = chosen or draw(model.hyper, generator, rows, min(model.hyper.ell_max, 64))
-    of_P, _, of_gradients = errors(model, chosen, generator)
+    if texts:
+        batch = _encoded(trained, texts, contexts)
+    elif trained.config.valid or trained.config.share():
+        batch = _validation(trained, rows)
+    else:
+        batch = draw(model.hyper, generator, rows, min(model.hyper.ell_max, 64))
+    of_P, _, of_gradients = errors(model, batch, generator)
     case = Case(type(model).__name__, str(trained.folder), model.hyper)
-    return Verdict(case, of_P, of_gradients, invariances(model, chosen, generator))
+    return Verdict(case, of_P, of_gradients, invariances(model, batch, generator))
 
 
-def _held(trained: Run, rows: int) -> Batch:
-    held = held_out(trained)
-    batch = held.batch(torch.arange(min(rows, len(held))).numpy())
+def _validation(trained: Run, rows: int) -> Batch:
+    """The first rows of the run's validation set."""
+    validation = held_out(trained)
+    batch = validation.batch(torch.arange(min(rows, len(validation))).numpy())
     ell_max = trained.model.hyper.ell_max
     streams = {
         name: (torch.from_numpy(ids[:, :ell_max]), tuple(min(ell_max, int(length)) for length in lengths))
@@ -41,7 +46,7 @@ def _held(trained: Run, rows: int) -> Batch:
     return Batch(*streams["x"], *streams.get("z", (None, None)))
 
 
-def _given(trained: Run, texts: Sequence[str], contexts: Sequence[str]) -> Batch:
+def _encoded(trained: Run, texts: Sequence[str], contexts: Sequence[str]) -> Batch:
     has_context = find(trained.task).has_context
     if len(contexts) != (len(texts) if has_context else 0):
         raise ValueError(f"context: expected {len(texts) if has_context else 'none'} for a model of {trained.task}, got {len(contexts)}")
