@@ -170,9 +170,7 @@ DATES = ["--train.steps", "1500", "--train.batch-size", "64"]
 def cmudict(folder: Path) -> None:
     if missing(DATA / "g2p" / "cmudict.train"):
         return
-    print(
-        "CMUdict: a word is right if any of its pronunciations is found, without stress; target: at most 25 % wrong, published 20.6 %"
-    )
+    print("CMUdict: a word is right if any of its pronunciations is found, without stress; target: at most 25 % wrong, published 20.6 %")
     references: dict[str, set[str]] = {}
     for part in ("train", "dev", "test"):
         rows = []
