@@ -15,15 +15,15 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).parents[1]
-NUMERICAL = ("formal", "model", "parity", "inference", "training", "evaluation", "verify")
+NUMERICAL = ("formal", "model", "cpu", "parity", "tasks", "inference", "training", "evaluation", "verify")
 SENSITIVE = (  # the handful that runs within `make test`: batches against rows, packed weights, chunks, sums over parts
     "formal/test_ladder.py",
-    "model/test_attention.py",
+    "model/test_kernels.py",
     "model/test_loss.py",
-    "inference/test_reading.py",
+    "cpu/test_kernels.py",
+    "inference/test_one_pass.py",
     "inference/test_run.py",
-    "inference/test_weights.py",
-    "training/test_objectives.py",
+    "tasks/test_losses.py",
     "training/test_resume.py::test_parts_of_a_batch_add_up",
 )
 ORDER = ("DEFAULT", "AVX2", "AVX512")  # torch's own names; a CPU takes what is up to its own

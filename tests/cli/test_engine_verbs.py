@@ -57,6 +57,8 @@ def test_refusals(transalg, arguments: tuple[str, ...], message: str) -> None:
     assert status == 2 and out == "" and message in err
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
 def test_verify_prints_a_row_for_everything(transalg) -> None:
     status, out, _ = transalg("verify")
     assert status == 0 and max(map(cell_len, out.splitlines())) <= 80

@@ -93,8 +93,8 @@ def test_the_row_that_is_left_goes_the_short_way() -> None:
     decoding = begin(short, [[hyper.bos_token, 2], [hyper.bos_token, 3]], (Temperature(0),), ell_gen=11, generators=[rng(0)])
     decoding.step()
     decoding.end(0)
-    alone, calls = short.alone, []
-    short.alone = lambda *given: calls.append(given) or alone(*given)
+    single_token, calls = short.single_token, []
+    short.single_token = lambda *arguments: calls.append(arguments) or single_token(*arguments)
     assert decoding.finish()[1].ids == formally(model, [hyper.bos_token, 3], 11, 0)
     assert len(calls) == 10
 

@@ -2,8 +2,6 @@
 
 import copy
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from torch.testing import assert_close
 import transalg
 from tests.model.models import KINDS, RICH, UNITS, inputs, inputs_of, make
 from tests.strategies import rng
+from tests.unchecked import in_a_process_without_checks
 from transalg.hyper import DHyper, EDHyper, Hyper
 from transalg.model import MODELS, DTransformer, EDTransformer, build, log_loss
 from transalg.model.sharding import shard
@@ -139,10 +138,7 @@ def test_a_model_says_what_it_is() -> None:
 @pytest.mark.slow
 def test_they_compile_and_export() -> None:
     """The tests of `compiling.py`, in a process without the run-time check of shapes, which torch's compiler cannot look into."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).with_name("compiling.py"))]
-    done = subprocess.run(command, env=os.environ | {"TRANSALG_TEST_UNCHECKED": "1"}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-5000:]
-    assert f"{len(UNITS) + len(KINDS) + 2} passed" in done.stdout
+    in_a_process_without_checks(Path(__file__).with_name("compiling.py"), passed=len(UNITS) + len(KINDS) + 2)
 
 
 def test_fake_tensors_have_shapes_and_no_values_to_look_at() -> None:
