@@ -85,7 +85,7 @@ CONTENDERS = {"transalg": ours, "Hugging Face": hugging_face, "litgpt": litgpt}
 
 
 def training(count: int) -> None:
-    print("Training step: how many times the peers' tokens per second; at least 1.0 of the best is asked for, 1.3 is the goal")
+    print("Training step: how many times the peers' tokens per second; target: at least 1.0 of the best, goal: 1.3")
     for name, shape in SHAPES.items():
         torch.manual_seed(0)
         B, ell = shape[4:6]
@@ -103,7 +103,7 @@ def training(count: int) -> None:
 
 
 def memory(_: int) -> None:
-    print("Peak memory of training GPT-2 124 M at 1 × 1024, each in a process of its own; at most 0.8 is asked for")
+    print("Peak memory of training GPT-2 124 M at 1 × 1024, each in a process of its own; target: at most 0.8")
     peaks = {}
     for who in ("transalg", "Hugging Face"):
         done = subprocess.run([sys.executable, "-m", "benchmarks.engine", "--peak", who], capture_output=True, text=True, check=True)
@@ -134,7 +134,7 @@ def banded(count: int) -> None:
     from transalg.model import kernels
 
     print("Attention in a band of 256, 8 heads of 64, forward and backward, against dense causal attention")
-    print("  at least 2.5 × at ℓ = 4096 and 5 × at 8192 are asked for; twice the tokens should take twice the time")
+    print("  target: at least 2.5 × at ℓ = 4096 and 5 × at 8192; twice the tokens should take twice the time")
     lengths = (2048, 4096, 8192, 16384)
     contenders: dict[str, Step] = {}
     for ell in lengths:
@@ -158,7 +158,7 @@ def ragged(count: int) -> None:
     from transalg.model import ETransformer
 
     print("An encoder on rows of 8 to 512 tokens, forward and backward, against a batch of one length with as many tokens and scores")
-    print("  at most 1.25 is asked for; padding every row to 512 is beside it")
+    print("  target: at most 1.25; padding every row to 512 is beside it")
     for L, d, H, B in ((4, 128, 4, 64), (6, 384, 6, 16)):
         torch.manual_seed(0)
         model = ETransformer(EHyper(N_V=1000, ell_max=512, L=L, H=H, d_e=d, d_mlp=4 * d))

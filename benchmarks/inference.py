@@ -264,12 +264,12 @@ def bound(count: int, folder: Path) -> None:
 
 
 def growth(count: int, folder: Path) -> None:
-    """The cost of one token behind so many, with the cache and by Algorithm 14 as it is written."""
+    """The cost of one token after so many, with the cache and by Algorithm 14 as it is written."""
     import torch
 
     model = gpt2("alone")
     print(
-        "GPT-2 124 M, one more token behind so many: with the cache, whoever wrote them; and by Algorithm 14, which computes all of them again"
+        "GPT-2 124 M, one more token after so many: with the cache, whoever wrote them; and by Algorithm 14, which computes all of them again"
     )
     ids = torch.randint(50000, (1, 1024), generator=torch.Generator().manual_seed(0))
     caches = {}

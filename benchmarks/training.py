@@ -2,7 +2,7 @@
 
     python -m benchmarks.training                 # all; or some of: shakespeare trec dates cmudict tokenising corpus start
 
-The data is read from ../shared/data; what is not there is skipped with a message. Runs go to a temporary folder unless --keep FOLDER is given.
+The data is read from ../shared/data; what is missing is skipped with a message. Runs go to a temporary folder unless --keep FOLDER is given.
 """
 
 import argparse
@@ -132,7 +132,7 @@ def shakespeare(folder: Path) -> None:
 def trec(folder: Path) -> None:
     if missing(DATA / "cls" / "TREC.train"):
         return
-    print("TREC, 6 classes, from scratch: at least 85 % of the test questions within 3 minutes is asked for")
+    print("TREC, 6 classes, from scratch; target: at least 85 % of the test questions within 3 minutes")
     for part in ("train", "test"):
         with open(DATA / "cls" / f"TREC.{part}", encoding="latin-1") as lines:
             rows = [line.rstrip("\n").split(" ", 1) for line in lines]
@@ -153,7 +153,7 @@ TREC = ["--train.token-drop", "0.1"]
 
 
 def dates(folder: Path) -> None:
-    print("dates, built in: at least 99 % exactly right within 3 minutes is asked for")
+    print("dates, built in; target: at least 99 % exactly right within 3 minutes")
     start = time.perf_counter()
     run = folder / "dates"
     transalg("train", "seq2seq", "--data", "dates", "--out", run, *DATES)
@@ -170,9 +170,7 @@ DATES = ["--train.steps", "1500", "--train.batch-size", "64"]
 def cmudict(folder: Path) -> None:
     if missing(DATA / "g2p" / "cmudict.train"):
         return
-    print(
-        "CMUdict: a word is right if any of its pronunciations is found, without stress; at most 25 % wrong is asked for, published 20.6 %"
-    )
+    print("CMUdict: a word is right if any of its pronunciations is found, without stress; target: at most 25 % wrong, published 20.6 %")
     references: dict[str, set[str]] = {}
     for part in ("train", "dev", "test"):
         rows = []
@@ -231,7 +229,7 @@ def tokenising(folder: Path) -> None:
     from transalg.data.store import store
     from transalg.tokenization import train
 
-    print("Tokenising 20 MB with byte pairs, to memory-mapped files, against the library alone; at least 0.8 is asked for")
+    print("Tokenising 20 MB with byte pairs, to memory-mapped files, against the library alone; target: at least 0.8")
     path = folder / "20.txt"
     corpus_text(path, 20)
     text = path.read_text()
@@ -286,7 +284,7 @@ def corpus(folder: Path) -> None:
 
 
 def start(folder: Path) -> None:
-    print("From the command to the first step; at most 10 s is asked for")
+    print("From the command to the first step; target: at most 10 s")
     for name, options in (
         ("lm on Tiny Shakespeare", ["lm", "--data", str(DATA / "lm" / "tinyshakespeare.txt"), *SHAPE]),
         ("seq2seq on dates", ["seq2seq", "--data", "dates"]),

@@ -167,7 +167,7 @@ def _show(name: str, preset: Preset, context: int, batch: int, each: int, proces
         parts = values["bytes to train sharded, each process"]
         sums.add_row(
             _unit(sum(parts.values()), "B"),
-            f"in each of {processes:,} processes, sharded, layers recomputed: "
+            f"in each of {processes:,} processes, sharded, with activation checkpointing: "
             + ", ".join(f"{key} {_unit(value, 'B')}" for key, value in parts.items()),
         )
         sent = _unit(values["bytes sent a step, sharded"], "B"), _unit(values["bytes sent a step, replicated"], "B")

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from transalg.formal import DTransformer, EDTransformer, ETransformer, MHAttention
+from transalg.formal import DTransformer, EDTransformer, ETransformer
 from transalg.formal.classification import EClassifier
 from transalg.formal.components import MultiHead, Norm
 from transalg.formal.embedding import BERT_embed, scaled
@@ -68,8 +68,7 @@ class FormalCounterpart:
 def formal_counterpart(hyper: Hyper) -> FormalCounterpart:
     """The formal algorithm of a model with these hyperparameters."""
     function, further = COUNTERPARTS[type(hyper)](hyper)
-    attention = partial(MHAttention, Attention=POSITIONS[hyper.positions].formal_attention)
-    return FormalCounterpart(hyper, function, NORMS[hyper.norm].formal, attention, further)
+    return FormalCounterpart(hyper, function, NORMS[hyper.norm].formal, POSITIONS[hyper.positions].formal_attention, further)
 
 
 Counterpart = tuple[Callable[..., Tensor], dict[str, Callable[..., object]]]

@@ -5,7 +5,7 @@ learns and what it costs: `hyper/positions.py`. Its statement: `formal/positions
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch._guards import detect_fake_mode
 
-from transalg import formal
-from transalg.formal import MHAttentionTheta
+from transalg.formal import MHAttention, MHAttentionTheta
+from transalg.formal.components import MultiHead
 from transalg.formal.positions import RelativeAttention, RelativeMHAttentionTheta, paper_sinusoids, sinusoids
 from transalg.hyper import Hyper
 from transalg.model import kernels
@@ -41,7 +41,7 @@ class HasPositions(Protocol):
 class NoPositions:
     """Nothing tells positions apart but a causal mask; and what every other scheme does unless it says otherwise."""
 
-    formal_attention: Callable[..., Tensor] = staticmethod(formal.Attention)
+    formal_attention: MultiHead = staticmethod(MHAttention)
     attention_theta: type[MHAttentionTheta] = MHAttentionTheta
 
     def table(self, model: ParameterModule, hyper: Hyper) -> Table | None:
@@ -91,7 +91,7 @@ class Sinusoids(NoPositions):
 class Relative(NoPositions):
     """Transformer-XL's: scores by distance."""
 
-    formal_attention = staticmethod(RelativeAttention)
+    formal_attention = staticmethod(partial(MHAttention, Attention=RelativeAttention))
     attention_theta = RelativeMHAttentionTheta
 
     def attend(self, attention: "Attention", q: Q, k: K, v: V, padding: Tensor | None, dropout: float) -> Y:

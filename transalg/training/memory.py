@@ -11,7 +11,7 @@ def keep_memory() -> bool:
     """Let the C library keep freed memory in this process; True if it does.
 
     By default glibc gives blocks of some megabytes back to the system as soon as they are free. A training step on a CPU frees and takes
-    the same blocks each time, and the system clears every page anew: a tenth of a step or more (docs/benchmarks.md). Other C libraries have no such setting.
+    the same blocks each time, and the system clears every page again: a tenth of a step or more (docs/benchmarks.md). Other C libraries have no such setting.
     """
     if not sys.platform.startswith("linux"):
         return False
