@@ -301,7 +301,7 @@ ENGINE = [
     Mutant("_together", "for one in matrices])", "for one in reversed(matrices)])", "model/test_bridge.py::test_there_and_back", "model/bridge.py"),
     Mutant("theta_of", "value.to(dtype, copy=True)", "value.to(dtype)", "model/test_bridge.py::test_theta_is_a_copy_in_float64", "model/bridge.py"),
     Mutant("_as_it_acts", "theta = tied(theta)", "pass", D_EQ, "model/counterpart.py"),
-    Mutant("formal_counterpart", "Attention=POSITIONS[hyper.positions].formal_attention", "", UNITS + "test_every_departure_departs", "model/counterpart.py"),
+    Mutant("formal_counterpart", "POSITIONS[hyper.positions].formal_attention", "POSITIONS[\"none\"].formal_attention", UNITS + "test_every_departure_departs", "model/counterpart.py"),
     Mutant("theta_of", "(hyper.special.mask, hyper.special.bos, hyper.special.eos)", "None", "model/test_bridge.py::test_special_tokens_go_along", "model/bridge.py"),
     Mutant("initialise", "sigma /= sqrt", "sigma *= sqrt", MODULES + "test_weights_start_as_hyper_says", "model/parameters.py"),
     Mutant("DHyper", "l % 2 == 0", "l % 2 == 1", BAND, "hyper/hyper.py"),
