@@ -3,7 +3,6 @@
 import re
 import sys
 from functools import partial
-from math import prod
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from torch.testing import assert_close
 
 import transalg
 from tests.strategies import rng
+from tests.trace.shapes import check_shapes
 from transalg.formal import DInference, DTheta, DTransformer, ETheta, ETraining, MHAttention
 from transalg.formal.norm import RMSnorm
 from transalg.formal.notation import softmax
@@ -108,37 +108,13 @@ def test_a_variant_is_traced_like_the_rest() -> None:
     assert next(step for step in trace.steps if step.symbol == "R").dims == ("d_attn", "ℓ_z", "ℓ_x")
 
 
-def size_of(dim: str, known: dict[str, int]) -> int | None:
-    """A dimension in numbers: d_e, H·d_mid, or None where it is no symbol."""
-    factors = dim.split("·")
-    return prod(known[factor] for factor in factors) if all(factor in known for factor in factors) else None
-
-
 @pytest.mark.parametrize("number", range(1, 16))
 def test_declared_shapes_are_the_actual_ones(number: int) -> None:
-    """In every call a symbol has one size, and θ's symbols have θ's; ⟦…⟧ in the source is no mere comment."""
     sizes = Sizes(L=2, H=3, d_e=15, d_mlp=17, d_f=19)
     trace = example(find(str(number)), "abcdefghi", "aabbc", sizes=sizes, settings=Settings(ell_gen=2)).trace(depth=3)
-    checked = 0
-    calls: dict[int, dict[str, int]] = {}
-    for step in trace.steps:
-        known = calls.setdefault(step.call, {})
-        if step.depth == 0 or step.algorithm.name.endswith("Transformer"):
-            known |= {symbol: size for symbol, size in trace.sizes.items() if symbol not in known}
-        if step.dims is None:
-            continue
-        assert step.shape is not None and len(step.dims) == len(step.shape), f"{step.line.math}: {step.dims} but {step.shape}"
-        for dim, size in zip(step.dims, step.shape, strict=True):
-            if dim == "d_f" and step.algorithm.name == "ETransformer":
-                assert size == 19
-            if re.fullmatch(r"[\wℓ]+", dim):
-                assert known.setdefault(dim, size) == size, f"{step.algorithm.name} {step.line.number}: {dim} is {known[dim]} and {size}"
-            elif (expected := size_of(dim, known)) is not None:
-                assert size == expected
-            checked += 1
-    assert checked
-    matrices = [step for step in trace.steps if step.shape and len(step.shape) == 2]
-    assert all(step.dims for step in matrices), "every matrix has its shape declared"
+    check_shapes(trace)
+    d_f = [step.shape for step in trace.steps if step.algorithm.name == "ETransformer" and step.dims and step.dims[0] == "d_f"]
+    assert all(shape[0] == 19 for shape in d_f if shape)
 
 
 @pytest.mark.parametrize("number", range(1, 16))

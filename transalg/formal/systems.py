@@ -75,7 +75,7 @@ def pre_norm(
     X = X + dropout(MHAttention(X_tilde, X_tilde, theta_l.W, Mask))
     # 3: for t∈[ℓ]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^2, β_l^2)
     X_tilde = columns(layer_norm(e, theta_l.gamma2, theta_l.beta2, eps) for e in X.T)
-    # 4: return X + dropout(MLP(X̃ | 𝒲_mlp^l))
+    # 4: return X + dropout(MLP(X̃ | 𝒲_mlp^l))  ⟦X ∈ ℝ^{d_e×ℓ}⟧
     return X + dropout(MLP(X_tilde, theta_l.mlp))
 
 
@@ -100,7 +100,7 @@ def post_norm(
     X = columns(layer_norm(e, theta_l.gamma1, theta_l.beta1, eps) for e in X.T)
     # 3: X ← X + dropout(MLP(X | 𝒲_mlp^l))
     X = X + dropout(MLP(X, theta_l.mlp))
-    # 4: return for t∈[ℓ]: layer_norm(X[:,t] | γ_l^2, β_l^2)
+    # 4: return for t∈[ℓ]: layer_norm(X[:,t] | γ_l^2, β_l^2)  ⟦X ∈ ℝ^{d_e×ℓ}⟧
     return columns(layer_norm(e, theta_l.gamma2, theta_l.beta2, eps) for e in X.T)
 
 
@@ -129,7 +129,7 @@ def pre_norm_decoder(
     X = X + dropout(MHAttention(X_tilde, Z, theta_l.W_ed, bidirectional(Z.shape[1], X.shape[1])))
     # 5: for t∈[ℓ_x]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^5, β_l^5)
     X_tilde = columns(layer_norm(e, theta_l.gamma5, theta_l.beta5, eps) for e in X.T)
-    # 6: return X + dropout(MLP(X̃ | 𝒲_mlp^l))
+    # 6: return X + dropout(MLP(X̃ | 𝒲_mlp^l))  ⟦X ∈ ℝ^{d_e×ℓ_x}⟧
     return X + dropout(MLP(X_tilde, theta_l.mlp))
 
 
@@ -158,7 +158,7 @@ def post_norm_decoder(
     X = columns(layer_norm(e, theta_l.gamma4, theta_l.beta4, eps) for e in X.T)
     # 5: X ← X + dropout(MLP(X | 𝒲_mlp^l))
     X = X + dropout(MLP(X, theta_l.mlp))
-    # 6: return for t∈[ℓ_x]: layer_norm(X[:,t] | γ_l^5, β_l^5)
+    # 6: return for t∈[ℓ_x]: layer_norm(X[:,t] | γ_l^5, β_l^5)  ⟦X ∈ ℝ^{d_e×ℓ_x}⟧
     return columns(layer_norm(e, theta_l.gamma5, theta_l.beta5, eps) for e in X.T)
 
 
@@ -268,7 +268,7 @@ def encode(
     # 5: end
     # 6: X ← GELU(W_f X + b_f 1ᵀ)  ⟦X ∈ ℝ^{d_f×ℓ}⟧
     X = GELU(theta.W_f @ X + theta.b_f[:, None])
-    # 7: return for t∈[ℓ]: layer_norm(X[:,t] | γ, β)
+    # 7: return for t∈[ℓ]: layer_norm(X[:,t] | γ, β)  ⟦X ∈ ℝ^{d_f×ℓ}⟧
     return columns(layer_norm(e, theta.gamma, theta.beta, eps) for e in X.T)
 
 
