@@ -208,7 +208,7 @@ NORM, MASK, POSITIONS, DECODER = (f"model/{name}.py" for name in ("norm", "mask"
 
 DECODED, SAMPLERS, BEAMS = (f"inference/test_{name}.py::" for name in ("decoding", "samplers", "beams"))
 CPU, SHORT = "cpu/test_kernels.py::", "cpu/test_kernels.py::test_one_token_of_one_row_goes_a_short_way_or_the_usual_one"
-GENERATE, DECODING = DECODED + "test_generation_is_algorithm_14[tied]", "inference/decoding.py"
+GENERATE, DECODING = DECODED + "test_generation_is_algorithm_14[tied=True]", "inference/decoding.py"
 ENGINE = [
     # Norms, attention, layers
     Mutant("layer_norm", "gamma, beta, eps", "gamma, beta", D_EQ, NORM),
@@ -304,7 +304,7 @@ ENGINE = [
     Mutant("formal_counterpart", "POSITIONS[hyper.positions].formal_attention", "POSITIONS[\"none\"].formal_attention", UNITS + "test_every_departure_departs", "model/counterpart.py"),
     Mutant("theta_of", "(hyper.special.mask, hyper.special.bos, hyper.special.eos)", "None", "model/test_bridge.py::test_special_tokens_go_along", "model/bridge.py"),
     Mutant("initialise", "sigma /= sqrt", "sigma *= sqrt", MODULES + "test_weights_start_as_hyper_says", "model/parameters.py"),
-    Mutant("DHyper", "l % 2 == 0", "l % 2 == 1", BAND, "hyper/hyper.py"),
+    Mutant("DHyper", "l % 2 == 0", "l % 2 == 1", "model/test_units.py::test_the_band_is_the_formal_one", "hyper/hyper.py"),
     Mutant("Causal", "(ell + 1) / 2", "ell / 2", "hyper/test_cost.py::test_arithmetic_is_as_torch_counts_it", "hyper/mask.py"),
     Mutant("Band", "(ell - w) * w", "ell * w", "hyper/test_cost.py::test_a_band_costs_its_width", "hyper/mask.py"),
     Mutant("Relative", "2 * keys * heads.H * heads.d_attn", "0", "hyper/test_cost.py::test_arithmetic_is_as_torch_counts_it", "hyper/positions.py"),
@@ -330,7 +330,7 @@ ENGINE = [
     Mutant("PackedLinear", " or activation not in FUSED", "", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
     Mutant("_attention", "-width:], values[:, -width:]", "1 - width :], values[:, 1 - width :]", SHORT, "cpu/single_token.py"),
     Mutant("_short_way", "narrow(0, t, 1)", "narrow(0, max(0, t - 1), 1)", SHORT, "cpu/single_token.py"),
-    Mutant("_known", "type(POSITIONS[model.hyper.positions]) in POSITIONS_KNOWN", "True", CPU + "test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way", "cpu/single_token.py"),
+    Mutant("_known", "type(attention.positions) in POSITIONS_KNOWN", "True", CPU + "test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way", "cpu/single_token.py"),
     Mutant("_known", " and type(layer.mlp) is MLP", "", CPU + "test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way", "cpu/single_token.py"),
     Mutant("Fingerprint", " and torch.equal(self.product, other.product)", "", CPU + "test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same", "cpu/fingerprint.py"),
     Mutant("Fingerprint", "(self.address, self.version) == (other.address, other.version)", "True", CPU + "test_a_fingerprint_shows_every_change_that_torch_counts", "cpu/fingerprint.py"),

@@ -8,7 +8,8 @@ import torch
 
 from tests.model.models import UNITS
 from tests.strategies import rng
-from transalg.hyper import Hyper
+from transalg.formal.mask import sparse
+from transalg.hyper import DHyper, Hyper
 from transalg.hyper import mask as hyper_masks
 from transalg.hyper import mlp as hyper_mlps
 from transalg.hyper import norm as hyper_norms
@@ -86,3 +87,12 @@ def test_the_formal_theta_goes_there_and_back(hyper: Hyper) -> None:
     model = randomised(build(hyper, dtype=torch.float64), rng(3))
     again = type(model).from_theta(model.theta(), hyper)
     assert all(ours.equal(theirs) for ours, theirs in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_the_band_is_the_formal_one() -> None:
+    """Layers 2, 4, 6, … counted from 1, in the hyperparameters as in the paper's notation."""
+    hyper = small(DHyper, L=5, band=3)
+    Mask = mask.formal_mask(hyper)
+    for l in range(5):
+        assert hyper.mask("layers", l) == (hyper_masks.Band(3) if l in (1, 3) else hyper_masks.Causal())
+        assert Mask(7, l).equal(sparse(3)(7, l))

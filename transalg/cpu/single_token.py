@@ -43,15 +43,14 @@ Sublayer = Callable[[Tensor, Tokens, Context], Tensor]
 def single_token(model: "WrappedDecoder") -> "SingleToken | None":
     """The short way of a model, with the parameters and kernels that it has now; None if it has a unit that this way does not know."""
     layers = [layer for layer in model.decoding_layers if isinstance(layer, Sublayers)]
-    return _short_way(model, layers) if _known(model, layers) else None
+    return _short_way(model, layers) if _known(layers) else None
 
 
-def _known(model: "WrappedDecoder", layers: list[Sublayers]) -> bool:
-    """Whether every unit of the model is one that is written out below."""
+def _known(layers: list[Sublayers]) -> bool:
+    """Whether every unit of the layers is one that is written out below."""
     attentions = [module for layer in layers for module in layer.modules() if isinstance(module, Attention)]
     return (
-        type(POSITIONS[model.hyper.positions]) in POSITIONS_KNOWN
-        and all(type(attention.positions) in POSITIONS_KNOWN and type(attention.heads) is Heads for attention in attentions)
+        all(type(attention.positions) in POSITIONS_KNOWN and type(attention.heads) is Heads for attention in attentions)
         and all(type(attention.mask) in MASKS_KNOWN for layer in layers for attention in _self_attentions(layer))
         and all(layer.norm.compute in NORMS_KNOWN and type(layer.mlp) is MLP for layer in layers)
         and all(_bare(type(layer)) in (Layer, DecoderLayer) for layer in layers)
