@@ -189,14 +189,20 @@ class Trace:
 
 def _fit(algorithm: Algorithm, task: str, hyper: "Hyper", folder: Path) -> None:
     """Refuse an algorithm that is not what a model of this task does, or is about a part that the model has not."""
-    number, relative = algorithm.number or 0, hyper.positions == "relative"
+    from transalg.formal import MHAttention
+    from transalg.model.positions import POSITIONS
+
+    number, positions = algorithm.number or 0, POSITIONS[hyper.positions]
+    W_p = positions.formal_table(hyper)
     algorithms, has_labels = find_task(task).algorithms, find_task(task).has_labels
     if number > 7 and number not in algorithms:
         others = ", ".join(map(str, ("1–6" if has_labels else "1–7", *algorithms)))
         raise ValueError(f"{folder}: {algorithm.kind} does not fit a model for {task}; Algorithms {others} do")
     absent = {
-        2: "W_p, for its positions are relative" if relative else None,
-        3: "heads without relative positions; Algorithms 4 and 5 show them" if relative else None,
+        2: f"W_p, for its positions are {hyper.positions}" if W_p is not None and not W_p.any() else None,
+        3: f"heads without {hyper.positions} positions; Algorithms 4 and 5 show them"
+        if positions.formal_attention is not MHAttention
+        else None,
         7: "W_u" if has_labels else "W_u without an output bias" if getattr(hyper, "output_bias", False) else None,
     }
     if absent.get(number):

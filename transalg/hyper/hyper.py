@@ -89,7 +89,17 @@ class Hyper(HasSpecialTokens):
         self.require("eps", _real(self.eps) and 0 <= self.eps < inf, "a number in [0, ∞)")
         positive = self.init_std is None or (_real(self.init_std) and 0 < self.init_std < inf)
         self.require("init_std", positive, "a number in (0, ∞), or None")
+        self._check_positions()
+
+    def _check_positions(self) -> None:
         self.require("positions", self.positions in self.position_schemes(), " or ".join(self.position_schemes()))
+        for scheme in self.position_schemes():
+            for name in POSITIONS[scheme].fields:
+                if scheme != self.positions:
+                    expected = f"None with positions={self.positions}; it belongs to positions={scheme}"
+                    self.require(name, getattr(self, name) is None, expected)
+                elif getattr(self, name) is None:
+                    object.__setattr__(self, name, POSITIONS[scheme].default(self, name))
         POSITIONS[self.positions].check(self)
 
     @classmethod
@@ -146,11 +156,13 @@ class Hyper(HasSpecialTokens):
             for symbol in ("d_attn", "d_mid"):
                 if getattr(self, symbol) * self.H == self.d_e:
                     changes.setdefault(symbol, None)
-        for symbol in ("d_f", "d_r"):
+        of_positions = POSITIONS[self.positions].fields
+        for symbol in ("d_f", *of_positions):
             if "d_e" in changes and getattr(self, symbol, None) == self.d_e:
                 changes.setdefault(symbol, None)
-        if "d_r" in self.sizes() and changes.get("positions", self.positions) != self.positions:
-            changes.setdefault("d_r", None)
+        if changes.get("positions", self.positions) != self.positions:
+            for symbol in of_positions:
+                changes.setdefault(symbol, None)
         unknown = changes.keys() - {each.name for each in fields(self)}
         if unknown:
             raise ValueError(f"{min(unknown)}: Algorithm {self.algorithm} has no such hyperparameter{_close(min(unknown), self)}")
@@ -178,12 +190,8 @@ class DHyper(Hyper):
     band: int | None = departure(None, "layers 2, 4, 6, … attend to the token and the band − 1 before it")
 
     def __post_init__(self) -> None:
-        relative = self.positions == "relative"
-        if relative and self.d_r is None:
-            object.__setattr__(self, "d_r", self.d_e)
         super().__post_init__()
         self.require("band", self.band is None or (_whole(self.band) and self.band >= 1), "a width of at least 1, or None")
-        self.require("d_r", relative or self.d_r is None, f"None with positions={self.positions}; it belongs to positions=relative")
 
     def mask(self, stack: str, l: int) -> Mask:
         return Causal() if self.band is None or l % 2 == 0 else Band(self.band)

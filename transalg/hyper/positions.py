@@ -19,6 +19,15 @@ class Positions:
     doc: str
     decoder_only: bool = False  # for Algorithm 10 alone
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The hyperparameters that belong to this scheme alone, and are None with any other."""
+        return ()
+
+    def default(self, hyper: "Hyper", name: str) -> int:
+        """The value of one of them unless it is given."""
+        raise KeyError(name)
+
     def check(self, hyper: "Hyper") -> None:
         """Refuse hyperparameters that do not go with this scheme."""
 
@@ -59,6 +68,13 @@ class Sinusoids(Positions):
 @dataclass(frozen=True)
 class Relative(Positions):
     """Scores depend on the distance between query and key, through a projection W_r of its sinusoid and two biases u, w."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return ("d_r",)
+
+    def default(self, hyper: "Hyper", name: str) -> int:
+        return {"d_r": hyper.d_e}[name]
 
     def check(self, hyper: "Hyper") -> None:
         hyper.require("band", getattr(hyper, "band", None) is None, f"None with positions={hyper.positions}, which needs every distance")

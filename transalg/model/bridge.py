@@ -14,6 +14,7 @@ from transalg.formal.theta import DecoderLayer, Layer, MHAttentionTheta, Transfo
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
 from transalg.hyper.embedding import TABLES
 from transalg.hyper.hyper import Value
+from transalg.hyper.norm import NORMS as NORM_PARAMETERS
 from transalg.hyper.positions import POSITIONS as POSITION_PARAMETERS
 from transalg.hyper.shapes import shapes
 from transalg.model.mlp import MLPS
@@ -206,7 +207,7 @@ def check_nothing_lost(theta: TransformerTheta, hyper: Hyper, state: Named) -> N
     modelled = theta_of(hyper, state, next(iter(state.values())).dtype).named()
     for name, part in theta.named().items():
         symbol = name.rpartition(".")[2]
-        if symbol in idle or (symbol.startswith("beta") and hyper.norm == "RMSnorm"):
+        if symbol in idle or (symbol.startswith("beta") and not NORM_PARAMETERS[hyper.norm].offset):
             continue
         if name not in modelled or modelled[name].shape != part.shape or not torch.allclose(modelled[name], part):
             raise refuse("theta", f"no {name}, or one that does nothing, with these departures", "one that acts")
