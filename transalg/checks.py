@@ -5,10 +5,22 @@ Traceback (most recent call last):
 ValueError: top_p: expected a number in (0, 1], got 1.5
 """
 
+from typing import TypeGuard
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """A whole number, and neither True nor False."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_real(value: object) -> TypeGuard[float]:
+    """A number, and neither True nor False."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 def integer(symbol: str, value: object, least: int, most: int | None = None, *, limit: str = "") -> int:
     """A whole number of at least `least` and at most `most`, which may have a name: `limit`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+    if not is_integer(value) or value < least or (most is not None and value > most):
         expected = f"{least} or more" if most is None else f"a whole number from {least} to {limit and limit + ' = '}{_short(most)}"
         raise ValueError(f"{symbol}: expected {expected}, got {value}")
     return value
@@ -18,8 +30,7 @@ def real(symbol: str, value: object, interval: str) -> float:
     """A number in an interval, which is written as in mathematics: "[0, ∞)" contains 0 and every number above it, but not ∞."""
     least, most = (float(end.replace("∞", "inf")) for end in interval[1:-1].split(","))
     if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
+        not is_real(value)
         or not least <= value <= most
         or (value == least and interval[0] == "(")
         or (value == most and interval[-1] == ")")

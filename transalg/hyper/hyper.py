@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from math import inf
 from typing import Any, ClassVar, TypeVar
 
+from transalg.checks import is_integer, is_real
 from transalg.hyper.heads import Heads
 from transalg.hyper.mask import Band, Causal, Mask
 from transalg.hyper.mlp import MLPS
@@ -71,7 +72,7 @@ class Hyper(HasSpecialTokens):
         for each in fields(self):
             value = getattr(self, each.name)
             if each.metadata.get("size") and not (value is None and each.default is None):
-                self.require(each.name, _whole(value) and value >= 1, "a positive integer")
+                self.require(each.name, is_integer(value) and value >= 1, "a positive integer")
             if choices := each.metadata.get("choices"):
                 self.require(each.name, value in choices, " or ".join(choices))
         self.require("N_V", self.N_V >= 4, "at least 4, for mask, bos and eos and a token beside them")
@@ -80,14 +81,16 @@ class Hyper(HasSpecialTokens):
                 self.require("H", self.d_e % self.H == 0, f"a divisor of d_e = {self.d_e}, since {symbol} is d_e / H unless given")
                 object.__setattr__(self, symbol, self.d_e // self.H)
         if self.special is not None:
-            inside = isinstance(self.special, SpecialTokens) and all(_whole(token) and 0 <= token < self.N_V for token in self.special.ids)
+            inside = isinstance(self.special, SpecialTokens) and all(
+                is_integer(token) and 0 <= token < self.N_V for token in self.special.ids
+            )
             self.require("special", inside, f"IDs from 0 to N_V−1 with N_V = {self.N_V}")
         for flag in ("norm_first", "tied", "scaled", "init_residual"):
             self.require(flag, isinstance(getattr(self, flag), bool), "True or False")
         for share in ("dropout", "attention_dropout", "label_smoothing"):
-            self.require(share, _real(getattr(self, share)) and 0 <= getattr(self, share) < 1, "a number in [0, 1)")
-        self.require("eps", _real(self.eps) and 0 <= self.eps < inf, "a number in [0, ∞)")
-        positive = self.init_std is None or (_real(self.init_std) and 0 < self.init_std < inf)
+            self.require(share, is_real(getattr(self, share)) and 0 <= getattr(self, share) < 1, "a number in [0, 1)")
+        self.require("eps", is_real(self.eps) and 0 <= self.eps < inf, "a number in [0, ∞)")
+        positive = self.init_std is None or (is_real(self.init_std) and 0 < self.init_std < inf)
         self.require("init_std", positive, "a number in (0, ∞), or None")
         self._check_positions()
 
@@ -191,7 +194,7 @@ class DHyper(Hyper):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require("band", self.band is None or (_whole(self.band) and self.band >= 1), "a width of at least 1, or None")
+        self.require("band", self.band is None or (is_integer(self.band) and self.band >= 1), "a width of at least 1, or None")
 
     def mask(self, stack: str, l: int) -> Mask:
         return Causal() if self.band is None or l % 2 == 0 else Band(self.band)
@@ -217,12 +220,12 @@ class EHyper(Hyper):
         if self.d_f is None:
             object.__setattr__(self, "d_f", self.d_e)
         super().__post_init__()
-        self.require("segments", _whole(self.segments) and self.segments >= 0, "a whole number, 0 or more")
+        self.require("segments", is_integer(self.segments) and self.segments >= 0, "a whole number, 0 or more")
         self.require("embedding_norm", isinstance(self.embedding_norm, bool), "True or False")
         self.require("output_bias", isinstance(self.output_bias, bool), "True or False")
-        self.require("p_mask", _real(self.p_mask) and 0 < self.p_mask < 1, "a number in (0, 1)")
+        self.require("p_mask", is_real(self.p_mask) and 0 < self.p_mask < 1, "a number in (0, 1)")
         split = self.mask_split
-        shares = isinstance(split, tuple) and len(split) == 3 and all(_real(share) and share >= 0 for share in split)
+        shares = isinstance(split, tuple) and len(split) == 3 and all(is_real(share) and share >= 0 for share in split)
         self.require("mask_split", shares and abs(sum(split) - 1) < 1e-9, "three shares that add up to 1")
         if self.tied:
             self.require("d_f", self.d_f == self.d_e, f"d_e = {self.d_e}, for tied=True shares W_e with W_u")
@@ -274,14 +277,6 @@ def from_dict(data: Mapping[str, Any]) -> DHyper | EHyper | EDHyper:
         values["special"] = SpecialTokens(**values["special"])
     arguments: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     return kind(**arguments)
-
-
-def _real(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _close(name: str, hyper: Hyper) -> str:
