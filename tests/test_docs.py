@@ -20,8 +20,8 @@ from transalg.cpu.wrapped import WrappedDecoder
 from transalg.data import sources, tables
 from transalg.hyper import DHyper
 from transalg.model.counterpart import formal_counterpart
+from transalg.optimisation import optimisers
 from transalg.runs.config import Config, Train
-from transalg.training import optimisers
 from transalg.training.start import train
 from transalg.verify.batches import draw
 from transalg.verify.cases import Case, Verdict, departures, randomised, small, verify

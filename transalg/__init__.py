@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from transalg import hyper as hyper
     from transalg import inference as inference
     from transalg import model as model
+    from transalg import optimisation as optimisation
     from transalg import runs as runs
     from transalg import tasks as tasks
     from transalg import tokenization as tokenization

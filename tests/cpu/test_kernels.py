@@ -20,6 +20,7 @@ from transalg.hyper import DHyper, EDHyper, Hyper
 from transalg.inference import generate, pack, predict, quantize, search
 from transalg.inference.one_pass import score
 from transalg.model import Cache, DTransformer, EDTransformer, build
+from transalg.model.attention import Attention
 from transalg.model.layers import DecoderLayer, Layer
 from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
@@ -347,11 +348,12 @@ def test_bad_input() -> None:
 def test_a_fingerprint_shows_every_change_that_torch_counts() -> None:
     """Also one so small that no product shows it; and a change that goes around torch, unless it is less than rounding."""
     W = torch.randn(5, 7, generator=rng(0))
+    W[0, 0] = 2.0**30  # beside which nothing else of its row counts
     before = fingerprint.Fingerprint.take(W)
     assert before.same(fingerprint.Fingerprint.take(W))
-    W[0, 0] = torch.nextafter(W[0, 0], W.new_tensor(9.0))
+    W[0, 1] = torch.nextafter(W[0, 1], W.new_tensor(9.0))
     after = fingerprint.Fingerprint.take(W)
-    assert not before.same(after)
+    assert after.product.equal(before.product) and not before.same(after)
     W.data[2] = W.data[2].flip(0)
     assert not after.same(fingerprint.Fingerprint.take(W))
     with torch.inference_mode():
@@ -381,3 +383,47 @@ def test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way(monkeypatch:
     assert pack(DTransformer(plain, dtype=torch.float64), 1).single_token is None
     monkeypatch.undo()
     assert pack(DTransformer(plain, dtype=torch.float64), 1).single_token is not None
+
+
+def test_a_model_or_an_attention_of_a_derived_class_goes_the_usual_way() -> None:
+    """What it computes may be anything."""
+
+    class Capped(DTransformer):
+        def logits(self, X: Tensor) -> Tensor:
+            return super().logits(X).tanh()
+
+    class Doubled(Attention):
+        def _out(self, Y: Tensor) -> Tensor:
+            return 2 * super()._out(Y)
+
+    capped = randomised(Capped(GPT, dtype=torch.float64), rng(0)).eval()
+    doubled = randomised(DTransformer(GPT, dtype=torch.float64), rng(0)).eval()
+    doubled.layers[1].W.__class__ = Doubled
+    for model in (capped, doubled):
+        short, ids = pack(model, 1), torch.tensor([[3, 5, 7]])
+        assert short.single_token is None
+        cache = short.cache(1)
+        logits = torch.cat([short.decode(ids[:, t : t + 1], cache) for t in range(3)], dim=1)
+        torch.testing.assert_close(logits, model(ids).detach(), rtol=0, atol=tolerance(torch.float64, terms=256, depth=4, size=10))
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_packed_copy_whose_weights_have_changed_is_refused(rows: int) -> None:
+    """Some of its kernels would have the old weights, some the new ones."""
+    model = DTransformer(GPT, generator=rng(0)).eval()
+    packed, ids = pack(model, rows, least=0), torch.tensor([[3]] * rows)
+    before = packed.decode(ids, packed.cache(rows))
+    with torch.no_grad():
+        model.layers[0].W_mlp1.mul_(2)
+    with pytest.raises(ValueError, match="model: its weights have changed since it was packed; pack it again"):
+        packed.decode(ids, packed.cache(rows))
+    again = pack(model, rows, least=0)
+    assert not torch.allclose(again.decode(ids, again.cache(rows)), before)
+
+
+def test_a_quantised_model_has_its_unembedding() -> None:
+    for hyper in (GPT, replace(GPT, tied=False)):
+        model = DTransformer(hyper, generator=rng(0)).eval()
+        small = quantize(model)
+        torch.testing.assert_close(small.unembedding, model.unembedding, rtol=0, atol=float(model.unembedding.detach().abs().max()) / 63)
+        assert pack(model, least=0).unembedding.equal(model.unembedding)

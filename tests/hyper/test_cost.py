@@ -12,6 +12,7 @@ from tests.model.models import UNITS
 from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, Hyper, cost
 from transalg.hyper.shapes import shapes
 from transalg.model import Classifier, DTransformer, EDTransformer, build
+from transalg.model.mask import MASKS
 from transalg.verify.cases import DEPARTURES, MODELS, small
 
 SIZES = {"N_V": 101, "ell_max": 256, "H": 4, "d_e": 64, "d_mlp": 256}
@@ -49,7 +50,8 @@ def test_arithmetic_is_as_torch_counts_it(hyper: Hyper) -> None:
     ids = torch.zeros(B, ell, dtype=torch.long)
     with counted() as counter:
         build(hyper)(*[ids] * (2 if isinstance(hyper, EDHyper) else 1))
-    hidden = sum(ell - hyper.mask(stack, l).keys(ell) for stack, count in hyper.stacks.items() for l in range(count))
+    masks = [hyper.mask(stack, l) for stack, count in hyper.stacks.items() for l in range(count)]
+    hidden = sum(float((~MASKS[type(mask)].formal(mask, ell)).sum()) / ell for mask in masks)
     hidden = hyper.heads.flops(hidden) + (2 * hidden * hyper.H * hyper.d_attn if hyper.positions == "relative" else 0)
     assert counter.get_total_flops() / (B * ell) == pytest.approx(cost.flops_per_token(hyper, ell, B) + hidden, rel=1e-9)
 

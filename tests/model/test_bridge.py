@@ -119,5 +119,8 @@ def test_special_tokens_go_along() -> None:
     theta = model.theta()
     assert theta.special == (None, 3, 3) and theta.bos_token == theta.eos_token == 3
     assert transalg.DTransformer.from_theta(theta, model.hyper).hyper.special == special
+    assert transalg.DTransformer.from_theta(theta).hyper.special == special
+    with pytest.raises(ValueError, match="theta: expected the special tokens of hyper"):
+        transalg.DTransformer.from_theta(theta, model.hyper.replace(special=None))
     with pytest.raises(ValueError, match="mask_token"):
         _ = theta.mask_token

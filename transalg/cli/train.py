@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from transalg.cli.using import Flag
+from transalg.hyper.hyper import DERIVED_SIZES
 from transalg.runs import config as options
 from transalg.runs.config import Config
 from transalg.tasks import TASKS, names
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from transalg.training.loop import Outcome
 
 DERIVED = {  # when the command line changes one of these, what a file says of the others no longer holds
-    "model.d_e": ("d_attn", "d_mid", "d_f", "d_r", "d_mlp"),
-    "model.H": ("d_attn", "d_mid"),
+    "model.d_e": (*DERIVED_SIZES["d_e"], "d_mlp"),
+    "model.H": DERIVED_SIZES["H"],
     "train.steps": ("epochs", "warmup", "eval_every", "save_every"),
     "train.epochs": ("steps", "warmup", "eval_every", "save_every"),
 }

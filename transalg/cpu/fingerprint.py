@@ -17,17 +17,21 @@ class Fingerprint:
     """
 
     address: int
-    version: int | None  # None for a tensor of inference mode, which has no count
+    version: int | None
     product: Tensor
 
     @classmethod
     @torch.no_grad()
     def take(cls, W: Tensor) -> "Fingerprint":
-        version = None if W.is_inference() else W._version
-        return cls(W.data_ptr(), version, torch.mv(W, _direction(W.shape[1]).to(W)))
+        return cls(W.data_ptr(), version(W), torch.mv(W, _direction(W.shape[1]).to(W)))
 
     def same(self, other: "Fingerprint") -> bool:
         return (self.address, self.version) == (other.address, other.version) and torch.equal(self.product, other.product)
+
+
+def version(W: Tensor) -> int | None:
+    """Torch's count of the changes to W; None for a tensor of inference mode, which has no count."""
+    return None if W.is_inference() else W._version
 
 
 @lru_cache(maxsize=64)

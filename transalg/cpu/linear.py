@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transalg.cpu.fingerprint import made_of
+from transalg.cpu.fingerprint import made_of, version
 from transalg.model.mlp import MLPS
 
 MANY_ROWS = 256  # from which on torch's own product is the fastest
@@ -32,6 +32,10 @@ FUSED = {  # the activations that oneDNN applies itself: its name and its varian
 
 class LinearKernel(nn.Module):
     """A matrix W with its b in another form: as a kernel likes it, or in fewer bits."""
+
+    def changed(self) -> bool:
+        """Whether W has changed since this form of it was made, as far as torch counts changes."""
+        return False
 
     def multiply(self, X: Tensor) -> Tensor:
         """X Wᵀ + b."""
@@ -144,6 +148,10 @@ class FloatLinear(LinearKernel):
         super().__init__()
         self.register_buffer("W", W.detach().contiguous(), persistent=False)
         self.b = b
+        self.version = version(self.W)
+
+    def changed(self) -> bool:
+        return version(self.W) != self.version
 
     def rows(self, ids: Tensor) -> Tensor:
         return F.embedding(ids, self.W)

@@ -25,8 +25,9 @@ def quantize(model: Model, to: Literal["int8"] = "int8") -> Model:
 def pack(model: Model, rows: int | None = None, *, least: int | None = None) -> Model:
     """A copy of the model, which computes the same, for decoding so many rows at a time; the model itself if there is nothing to gain.
 
-    Matrices with fewer numbers than `least` stay as they are: oneDNN takes some 20 µs to start. What is made of a matrix lives as long
-    as the matrix, so that the next time only takes a look at whether it is the same.
+    The copy is of the weights as they are now: after a change, pack again; decoding with the old copy is refused. What is made of a matrix
+    lives as long as the matrix, so that packing again only takes a look at whether it is the same. Matrices with fewer numbers than `least`
+    stay as they are: oneDNN takes some 20 µs to start.
     """
     if isinstance(model, Wrapped) or any(map(is_sharded, model.parameters())):
         return model

@@ -1,35 +1,33 @@
 """One new token of one row: what `Decoder.decode` does, with everything looked up once instead of at every token.
 
 Such a token is little to compute beside reading the weights, so that looking up what to do with it takes a good part of the time. Every unit
-that this way knows is named here; a model with any other gets none, and decodes as usual.
+that this path knows is named here; a model with any other gets none, and decodes as usual.
 """
 
 from collections.abc import Callable
-from functools import partial
 from itertools import repeat
 from math import sqrt
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from transalg.cpu.wrapped import SingleToken, Wrapped, WrappedDecoder, original_class
 from transalg.hyper.heads import Heads
 from transalg.hyper.mask import Band, Causal
+from transalg.model.architectures import DTransformer, EDTransformer
 from transalg.model.attention import Attention
 from transalg.model.cache import Cache
+from transalg.model.embedding import embed
 from transalg.model.layers import DecoderLayer, Layer, Sublayers
 from transalg.model.mlp import MLP
-from transalg.model.norm import NORMS
-from transalg.model.positions import POSITIONS, Learned, NoPositions, Sinusoids
+from transalg.model.norm import layer_norm, rms_norm
+from transalg.model.positions import Learned, NoPositions, Sinusoids
 from transalg.model.unembedding import matrix_name
-
-if TYPE_CHECKING:
-    from transalg.cpu.wrapped import SingleToken, Wrapped, WrappedDecoder
 
 POSITIONS_KNOWN = (Learned, Sinusoids, NoPositions)  # those that act on the embeddings alone
 MASKS_KNOWN = (Causal, Band)
-NORMS_KNOWN: dict[Callable[..., Tensor], str] = {NORMS["layer_norm"].compute: "layer_norm", NORMS["RMSnorm"].compute: "RMSnorm"}
+NORMS_KNOWN = (layer_norm, rms_norm)
 
 Map = Callable[[Tensor], Tensor]  # of one row
 Room = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # for query, key and value of the new token, see `_room`
@@ -40,45 +38,38 @@ Context = tuple[Tensor, Tensor, Tensor | None] | None  # of one layer: keys and 
 Sublayer = Callable[[Tensor, Tokens, Context], Tensor]
 
 
-def single_token(model: "WrappedDecoder") -> "SingleToken | None":
-    """The short way of a model, with the parameters and kernels that it has now; None if it has a unit that this way does not know."""
+def single_token(model: WrappedDecoder) -> SingleToken | None:
+    """The fast path of a model, with the parameters and kernels that it has now; None if it has a unit that this path does not know."""
     layers = [layer for layer in model.decoding_layers if isinstance(layer, Sublayers)]
-    return _short_way(model, layers) if _known(layers) else None
+    return _fast_path(model, layers) if _known(model, layers) else None
 
 
-def _known(layers: list[Sublayers]) -> bool:
-    """Whether every unit of the layers is one that is written out below."""
+def _known(model: WrappedDecoder, layers: list[Sublayers]) -> bool:
+    """Whether the model, its layers and all their units are those that are written out below, and not of a class derived from them."""
     attentions = [module for layer in layers for module in layer.modules() if isinstance(module, Attention)]
     return (
-        all(type(attention.positions) in POSITIONS_KNOWN and type(attention.heads) is Heads for attention in attentions)
+        original_class(model) in (DTransformer, EDTransformer)
+        and all(original_class(layer) in (Layer, DecoderLayer) for layer in layers)
+        and all(original_class(attention) is Attention for attention in attentions)
+        and all(type(attention.positions) in POSITIONS_KNOWN and type(attention.heads) is Heads for attention in attentions)
         and all(type(attention.mask) in MASKS_KNOWN for layer in layers for attention in _self_attentions(layer))
         and all(layer.norm.compute in NORMS_KNOWN and type(layer.mlp) is MLP for layer in layers)
-        and all(_bare(type(layer)) in (Layer, DecoderLayer) for layer in layers)
     )
-
-
-def _bare(kind: type) -> type:
-    """The class that a wrapped class wraps."""
-    return kind.__mro__[2] if kind.__name__.startswith("Wrapped") else kind
 
 
 def _self_attentions(layer: Sublayers) -> list[Attention]:
     return [layer.W] if isinstance(layer, Layer) else [layer.W_dec] if isinstance(layer, DecoderLayer) else []
 
 
-def _short_way(model: "WrappedDecoder", layers: list[Sublayers]) -> "SingleToken":
+def _fast_path(model: WrappedDecoder, layers: list[Sublayers]) -> SingleToken:
     hyper = model.hyper
-    scale = sqrt(hyper.d_e) if hyper.scaled else None
     unembed = model.one_row(matrix_name(hyper), "b_u")
     through = [_layer(layer) for layer in layers]
-    room, rows, table = _room(model), partial(model.rows, "W_e"), POSITIONS[hyper.positions].table
+    room, positions = _room(model), torch.arange(hyper.ell_max, device=model.device)
 
     def decode(ids: Tensor, cache: Cache) -> Tensor:
         (t,) = cache.lengths
-        X = rows(ids[0])
-        W_p = table(model, hyper)
-        X = X if scale is None else X * scale
-        X = X if W_p is None else X + W_p.narrow(0, t, 1)
+        X = embed(model, hyper, ids[0], positions[t : t + 1], 1)
         keys, values = cache.keys[:, 0], cache.values[:, 0]
         new = keys.narrow(2, t, 1).unbind(), values.narrow(2, t, 1).unbind()
         seen = keys.narrow(2, 0, t + 1).mT.unbind(), values.narrow(2, 0, t + 1).unbind()
@@ -91,7 +82,7 @@ def _short_way(model: "WrappedDecoder", layers: list[Sublayers]) -> "SingleToken
     return decode
 
 
-def _room(model: "WrappedDecoder") -> Room:
+def _room(model: WrappedDecoder) -> Room:
     """Memory for query, key and value of a new token: for all of them; for each, H × 1 × d; and H × 1 × 1."""
     heads = model.hyper.heads
     row = torch.empty(1, heads.H * (2 * heads.d_attn + heads.d_mid), dtype=model.dtype, device=model.device)
@@ -156,8 +147,5 @@ def _mlp(layer: Sublayers, number: int) -> Sublayer:
 
 
 def _norm(layer: Sublayers, i: int) -> Map:
-    gamma, beta = layer.get_parameter(f"gamma{i}"), layer.optional(f"beta{i}")
-    shape, eps = list(gamma.shape), layer.eps
-    if NORMS_KNOWN[layer.norm.compute] == "RMSnorm":
-        return lambda X: torch.rms_norm(X, shape, gamma, eps)
-    return lambda X: torch.layer_norm(X, shape, gamma, beta, eps)
+    compute, gamma, beta, eps = layer.norm.compute, layer.get_parameter(f"gamma{i}"), layer.optional(f"beta{i}"), layer.eps
+    return lambda X: compute(X, gamma, beta, eps)

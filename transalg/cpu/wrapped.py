@@ -57,16 +57,28 @@ class Wrapped(ParameterModule):
         return kernel.one_row_into() if isinstance(kernel, LinearKernel) else lambda X, Y: Y.copy_(self.linear(X, W, b))
 
 
-class WrappedDecoder(Wrapped, Decoder[Hyper]):
-    """A wrapped decoder. One new token of one row takes a short way, where there is one."""
+class WrappedTransformer(Wrapped, Transformer[Hyper]):
+    """A wrapped model."""
+
+    @property
+    def unembedding(self) -> Tensor:
+        kernel = self.kernels._modules.get(matrix_name(self.hyper))
+        return kernel.matrix() if isinstance(kernel, LinearKernel) else super().unembedding
+
+
+class WrappedDecoder(WrappedTransformer, Decoder[Hyper]):
+    """A wrapped decoder. One new token of one row takes a fast path, where there is one."""
 
     single_token: SingleToken | None = None
+    all_kernels: tuple[LinearKernel, ...] = ()  # of this model and of its layers
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "single_token": None}  # the short way of a copy would lead through the original's parameters
+        return {**self.__dict__, "single_token": None}  # the fast path of a copy would lead through the original's parameters
 
     @torch.no_grad()
     def decode(self, ids: Tensor, cache: Cache, lengths: Lengths = None, *, last: bool = False) -> Tensor:
+        if any(kernel.changed() for kernel in self.all_kernels):
+            raise ValueError("model: its weights have changed since it was packed; pack it again")
         if self.single_token is not None and self._one_more(ids, cache, lengths):
             logits = self.single_token(ids, cache)
             return logits if last else logits[:, None]
@@ -83,7 +95,13 @@ class WrappedDecoder(Wrapped, Decoder[Hyper]):
 
 @cache
 def _wrapped_class(kind: type[ParameterModule]) -> type[ParameterModule]:
-    return type(f"Wrapped{kind.__name__}", (WrappedDecoder if issubclass(kind, Decoder) else Wrapped, kind), {})
+    mixin = WrappedDecoder if issubclass(kind, Decoder) else WrappedTransformer if issubclass(kind, Transformer) else Wrapped
+    return type(f"Wrapped{kind.__name__}", (mixin, kind), {})
+
+
+def original_class(module: nn.Module) -> type:
+    """The class of a module before it was wrapped."""
+    return next(kind for kind in type(module).__mro__ if not issubclass(kind, Wrapped))
 
 
 def kernels(model: nn.Module) -> dict[str, LinearKernel]:
@@ -138,4 +156,6 @@ def wrap(model: Model, make: Callable[..., LinearKernel], least: float = 0) -> M
         del module._parameters[name]
         assert isinstance(module, Wrapped)
         module.kernels[name] = make(W, None if b is None else b.detach(), table=name == "W_e")
+    if isinstance(twin, WrappedDecoder):
+        twin.all_kernels = tuple(kernels(twin).values())
     return twin

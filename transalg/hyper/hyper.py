@@ -37,6 +37,11 @@ def _choices(table: Mapping[str, Any]) -> str:
     return "; ".join(f"{name}: {unit.doc}" for name, unit in table.items())
 
 
+PER_HEAD = ("d_attn", "d_mid")  # d_e / H unless given
+DERIVED_SIZES = {  # what is derived from a size unless given
+    "H": PER_HEAD,
+    "d_e": (*PER_HEAD, "d_f", *(name for scheme in POSITIONS.values() for name in scheme.fields)),
+}
 AnyHyper = TypeVar("AnyHyper", bound="Hyper")
 
 
@@ -76,7 +81,7 @@ class Hyper(HasSpecialTokens):
             if choices := each.metadata.get("choices"):
                 self.require(each.name, value in choices, " or ".join(choices))
         self.require("N_V", self.N_V >= 4, "at least 4, for mask, bos and eos and a token beside them")
-        for symbol in ("d_attn", "d_mid"):
+        for symbol in PER_HEAD:
             if getattr(self, symbol) is None:
                 self.require("H", self.d_e % self.H == 0, f"a divisor of d_e = {self.d_e}, since {symbol} is d_e / H unless given")
                 object.__setattr__(self, symbol, self.d_e // self.H)
@@ -124,6 +129,10 @@ class Hyper(HasSpecialTokens):
         """The stacks of layers by name, and how many layers each has."""
         return {"layers": self.sizes()["L"]}
 
+    def sublayers(self, stack: str) -> int:
+        """How many sub-layers add to the residual stream of a stack."""
+        return 2 * self.stacks[stack]
+
     def mask(self, stack: str, l: int) -> Mask:
         """What the self-attention of layer l of a stack sees, layers counted from 0."""
         return Mask()
@@ -155,16 +164,13 @@ class Hyper(HasSpecialTokens):
 
     def replace(self: AnyHyper, **changes: Value) -> AnyHyper:
         """The same with some fields changed; what was derived from d_e or H is derived again."""
-        if {"d_e", "H"} & changes.keys():
-            for symbol in ("d_attn", "d_mid"):
-                if getattr(self, symbol) * self.H == self.d_e:
+        for changed in DERIVED_SIZES.keys() & changes.keys():
+            for symbol in DERIVED_SIZES[changed]:
+                derived = self.d_e // self.H if symbol in PER_HEAD else self.d_e
+                if getattr(self, symbol, None) == derived:
                     changes.setdefault(symbol, None)
-        of_positions = POSITIONS[self.positions].fields
-        for symbol in ("d_f", *of_positions):
-            if "d_e" in changes and getattr(self, symbol, None) == self.d_e:
-                changes.setdefault(symbol, None)
         if changes.get("positions", self.positions) != self.positions:
-            for symbol in of_positions:
+            for symbol in POSITIONS[self.positions].fields:
                 changes.setdefault(symbol, None)
         unknown = changes.keys() - {each.name for each in fields(self)}
         if unknown:
@@ -256,6 +262,9 @@ class EDHyper(Hyper):
     @property
     def stacks(self) -> dict[str, int]:
         return {"enc": self.L_enc, "dec": self.L_dec}
+
+    def sublayers(self, stack: str) -> int:
+        return {"enc": 2, "dec": 3}[stack] * self.stacks[stack]
 
     def mask(self, stack: str, l: int) -> Mask:
         return {"enc": Mask(), "dec": Causal()}[stack]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from transalg.hyper.heads import Shapes
+from transalg.hyper.mask import Causal
 
 if TYPE_CHECKING:
     from transalg.hyper.hyper import Hyper
@@ -18,6 +19,7 @@ class Positions:
 
     doc: str
     decoder_only: bool = False  # for Algorithm 10 alone
+    every_distance: bool = False  # its scores need every key before a query: no mask but the causal one
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -30,6 +32,9 @@ class Positions:
 
     def check(self, hyper: "Hyper") -> None:
         """Refuse hyperparameters that do not go with this scheme."""
+        masks = {type(hyper.mask(stack, l)) for stack, count in hyper.stacks.items() for l in range(count)}
+        if self.every_distance:
+            hyper.require("band", masks == {Causal}, f"None with positions={hyper.positions}, which needs every distance")
 
     def shapes(self, hyper: "Hyper") -> Shapes:
         """The parameters of the model that belong to it."""
@@ -77,7 +82,7 @@ class Relative(Positions):
         return {"d_r": hyper.d_e}[name]
 
     def check(self, hyper: "Hyper") -> None:
-        hyper.require("band", getattr(hyper, "band", None) is None, f"None with positions={hyper.positions}, which needs every distance")
+        super().check(hyper)
         hyper.require("d_r", _d_r(hyper) % 2 == 0, "an even number, for sinusoids come as pairs of sine and cosine")
 
     def attention_shapes(self, hyper: "Hyper") -> Shapes:
@@ -104,5 +109,5 @@ POSITIONS: dict[str, Positions] = {
     "sinusoids": Sinusoids("W_p is that of Vaswani et al."),
     "paper_sinusoids": Sinusoids("W_p is as §5 has it"),
     "none": Positions("no positions: W_p = 0"),
-    "relative": Relative("distances, as in Transformer-XL", decoder_only=True),
+    "relative": Relative("distances, as in Transformer-XL", decoder_only=True, every_distance=True),
 }

@@ -191,8 +191,7 @@ class EDTransformer(Decoder[EDHyper]):
 
 def _norm(model: Transformer[ModelHyper], X: Tokens, gamma: str) -> Tokens:
     """The norm whose γ has this name at the top of the model."""
-    beta = model.optional(gamma.replace("gamma", "beta"))
-    return NORMS[model.hyper.norm].compute(X, model.get_parameter(gamma), beta, model.hyper.eps)
+    return NORMS[model.hyper.norm].apply(model, X, gamma, model.hyper.eps)
 
 
 Model = DTransformer | ETransformer | Classifier | EDTransformer

@@ -11,7 +11,7 @@ from transalg.formal.classification import ECTheta
 from transalg.formal.domains import refuse
 from transalg.formal.systems import BERTClassifierTheta, BERTTheta, PreNormEDTheta
 from transalg.formal.theta import DecoderLayer, Layer, MHAttentionTheta, TransformerTheta
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper, SpecialTokens
 from transalg.hyper.embedding import TABLES
 from transalg.hyper.hyper import Value
 from transalg.hyper.norm import NORMS as NORM_PARAMETERS
@@ -148,9 +148,13 @@ def hyper_of(theta: TransformerTheta, kind: type[Hyper], departures: Mapping[str
         hyper = complete.replace(**departures)
     else:
         hyper = kind(**_shown(theta, sizes) | dict(departures))  # type: ignore[arg-type]
+    of_positions = {name for scheme in POSITION_PARAMETERS.values() for name in scheme.fields}
     for symbol, size in sizes.items():
-        if symbol not in ("N_S", "d_r") and getattr(hyper, symbol) != size:
+        if symbol not in ("N_S", *of_positions) and getattr(hyper, symbol) != size:
             raise refuse("theta", f"{symbol} = {getattr(hyper, symbol)}, as in hyper", size)
+    special = {name.removesuffix("_token"): token for name, token in theta.special_tokens.items()}
+    if SpecialTokens(**{name: special.get(name) for name in ("mask", "bos", "eos")}) != hyper.special_tokens:
+        raise refuse("theta", f"the special tokens of hyper, {hyper.special_tokens}", theta.special)
     _check_positions(theta, hyper)
     if type(theta) is not theta_kind(hyper):
         raise refuse("theta", f"a {theta_kind(hyper).__name__} with these departures", type(theta).__name__)
@@ -162,9 +166,11 @@ def _check_positions(theta: TransformerTheta, hyper: Hyper) -> None:
     expected = POSITION_PARAMETERS[hyper.positions].attention_shapes(hyper)
     if expected and not isinstance(_attentions(theta)[0], POSITIONS[hyper.positions].attention_theta):
         raise refuse("theta", f"positions={hyper.positions} with {', '.join(expected)} in every layer", "none of them")
-    d_r = hyper.sizes().get("d_r")
-    if expected and d_r is not None and theta.sizes().get("d_r") != d_r:
-        raise refuse("theta", f"relative positions with d_r = {d_r}", theta.sizes().get("d_r", "none"))
+    for symbol in POSITION_PARAMETERS[hyper.positions].fields:
+        if theta.sizes().get(symbol) != getattr(hyper, symbol):
+            raise refuse(
+                "theta", f"{hyper.positions} positions with {symbol} = {getattr(hyper, symbol)}", theta.sizes().get(symbol, "none")
+            )
 
 
 def _attentions(theta: TransformerTheta) -> list[MHAttentionTheta]:
@@ -176,6 +182,8 @@ def _attentions(theta: TransformerTheta) -> list[MHAttentionTheta]:
 def _shown(theta: TransformerTheta, sizes: dict[str, int]) -> dict[str, Value]:
     """The fields that can be read off θ: its sizes and, where its kind says so, a departure."""
     shown: dict[str, Value] = dict(sizes)
+    if theta.special is not None:
+        shown["special"] = SpecialTokens(*theta.special)
     if isinstance(theta, BERTTheta | BERTClassifierTheta):
         shown |= {"segments": shown.pop("N_S"), "embedding_norm": True}
     if isinstance(theta, BERTTheta):

@@ -36,8 +36,7 @@ def segmented(model: ParameterModule, hyper: EHyper, X: Tokens, segments: Int[Te
     if hyper.segments:
         X = X + segment_rows(model, segments)
     if hyper.embedding_norm:
-        beta = model.optional("beta_e")
-        X = NORMS[hyper.norm].compute(X, model.get_parameter("gamma_e"), beta, hyper.eps)
+        X = NORMS[hyper.norm].apply(model, X, "gamma_e", hyper.eps)
     return X
 
 

@@ -35,7 +35,7 @@ class Sublayers(ParameterModule):
         return X if self.norm_first else self._norm(X, i)
 
     def _norm(self, X: Tokens, i: int) -> Tokens:
-        return self.norm.compute(X, self._parameters[f"gamma{i}"], self._parameters.get(f"beta{i}"), self.eps)  # type: ignore[arg-type]
+        return self.norm.apply(self, X, f"gamma{i}", self.eps)
 
 
 class Layer(Sublayers):

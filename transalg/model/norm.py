@@ -22,6 +22,11 @@ class Norm:
     compute: Callable[[Tensor, Tensor, Tensor | None, float], Tensor]
     formal: Callable[..., Tensor]
 
+    def apply(self, module: ParameterModule, X: Rows, gamma: str, eps: float) -> Rows:
+        """With the γ of this name in a module, and the β that belongs to it, if there is one."""
+        parameters = module._parameters
+        return self.compute(X, parameters[gamma], parameters.get(gamma.replace("gamma", "beta")), eps)  # type: ignore[arg-type]
+
 
 def layer_norm(X: Rows, gamma: Vector, beta: Vector | None, eps: float) -> Rows:
     """Algorithm 6 for every row of X."""
@@ -37,9 +42,3 @@ NORMS: dict[str, Norm] = {
     "layer_norm": Norm(layer_norm, formal.layer_norm),
     "RMSnorm": Norm(rms_norm, RMSnorm),
 }
-
-
-def norm(module: ParameterModule, X: Rows, gamma: str, kind: str, eps: float) -> Rows:
-    """The norm of this kind whose γ has this name in the module."""
-    parameters = module._parameters
-    return NORMS[kind].compute(X, parameters[gamma], parameters.get(gamma.replace("gamma", "beta")), eps)  # type: ignore[arg-type]

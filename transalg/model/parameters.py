@@ -77,7 +77,7 @@ def unsharded(parameter: Tensor) -> Tensor:
 
 @torch.no_grad()
 def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | None = None) -> None:
-    """W ∼ 𝒩(0, σ²), γ = 1, all else 0.
+    """γ = 1, biases and β = 0, all else drawn: W ∼ 𝒩(0, σ²).
 
     σ = 1/√d unless hyper says otherwise, d being the length of what W multiplies (of what it yields for embeddings).
     """
@@ -85,10 +85,12 @@ def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | Non
         stack, _, symbol = name.rpartition(".")
         if symbol.startswith("gamma"):
             parameter.fill_(1)
-        elif symbol.startswith(("W", "u", "w")):
+        elif symbol.startswith(("b_", "beta")):
+            parameter.zero_()
+        else:
             sigma = hyper.init_std or 1 / sqrt(parameter.shape[-1])
             if hyper.init_residual and symbol in RESIDUAL:
-                sigma /= sqrt(_sublayers(hyper, stack.split(".")[0]))
+                sigma /= sqrt(hyper.sublayers(stack.split(".")[0]))
             # drawn where the generator is, so that one seed gives the same numbers on every device
             device = generator.device if generator else parameter.device
             drawn = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype, device=device)
@@ -97,10 +99,3 @@ def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | Non
 
                 drawn = distribute_tensor(drawn, parameter.device_mesh, parameter.placements)  # type: ignore[attr-defined]
             parameter.copy_(sigma * drawn)
-        else:
-            parameter.zero_()
-
-
-def _sublayers(hyper: Hyper, stack: str) -> int:
-    """How many sub-layers add to the residual stream of a stack of layers."""
-    return hyper.stacks[stack] * (3 if stack == "dec" else 2)

@@ -13,9 +13,10 @@ import tomli_w
 from transalg.data.sources import DocumentUnit, Source, TooLong
 from transalg.hyper import Hyper, SpecialTokens
 from transalg.hyper import find as find_preset
+from transalg.hyper.hyper import DERIVED_SIZES
+from transalg.optimisation.optimisers import OPTIMISERS, WIDTH
+from transalg.optimisation.schedules import SCHEDULES
 from transalg.tasks import TASKS, Task, find
-from transalg.training.optimisers import OPTIMISERS, WIDTH
-from transalg.training.schedules import SCHEDULES
 
 DERIVED = ("N_V", "N_C", "special")  # hyperparameters that come from the data and its vocabulary
 LONGEST = 1024  # ℓ_max that is chosen from the data is at most this
@@ -182,7 +183,7 @@ class Config:
                 )
             values = task.adapt({each.name: getattr(base, each.name) for each in fields(base) if each.name in names})
             if "H" in self.model or "d_e" in self.model:
-                values = {name: value for name, value in values.items() if name not in ("d_attn", "d_mid", "d_f", "d_r")}
+                values = {name: value for name, value in values.items() if name not in DERIVED_SIZES["d_e"]}
         values |= self.model | {"N_V": N_V, "special": None if special == SpecialTokens.last(N_V) else special}
         values |= {"N_C": N_C} if "N_C" in names else {}
         if "d_e" in self.model or base is None:

@@ -16,6 +16,8 @@ from transalg.data.batches import DataPosition
 from transalg.data.rows import Batch
 from transalg.data.shuffle import derive_seed
 from transalg.model import build
+from transalg.optimisation.optimisers import optimisers
+from transalg.optimisation.schedules import lr_factor
 from transalg.runs import checkpoints
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
@@ -25,11 +27,9 @@ from transalg.tasks.examples import augmented
 from transalg.tasks.losses import Objective
 from transalg.training.interrupt import Interrupt
 from transalg.training.metrics import Metrics, forget_after
-from transalg.training.optimisers import optimisers
 from transalg.training.prepare import Prepared
 from transalg.training.processes import World
 from transalg.training.report import Report
-from transalg.training.schedules import lr_factor
 from transalg.training.validation import validate
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for

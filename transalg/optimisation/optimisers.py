@@ -50,7 +50,7 @@ def optimisers(
 
 
 def _muon(model: "Transformer[Hyper]", eta: float, coefficients: Coefficients) -> "list[Optimizer]":
-    from transalg.training.muon import Muon, hidden_matrices
+    from transalg.optimisation.muon import Muon, hidden_matrices
 
     matrices = hidden_matrices(model)
     rest = {name: parameter for name, parameter in _trained(model).items() if name not in matrices}

@@ -11,10 +11,10 @@ from tests.strategies import rng
 from tests.tolerance import tolerance
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.model import MODELS
+from transalg.optimisation.muon import Muon, hidden_matrices, orthogonalised
+from transalg.optimisation.optimisers import OPTIMISERS, optimisers
+from transalg.optimisation.schedules import SCHEDULES, lr_factor
 from transalg.tasks.losses import D_loss
-from transalg.training.muon import Muon, hidden_matrices, orthogonalised
-from transalg.training.optimisers import OPTIMISERS, optimisers
-from transalg.training.schedules import SCHEDULES, lr_factor
 from transalg.verify.cases import small
 
 

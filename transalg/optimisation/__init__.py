@@ -1,0 +1,1 @@
+"""Optimisers and learning-rate schedules: two tables, which options name."""
