@@ -90,16 +90,16 @@ def training(count: int) -> None:
         torch.manual_seed(0)
         B, ell = shape[4:6]
         many = max(1, 4096 // (B * ell) // (1 + shape[0] // 6))  # steps in a turn
-        for kept in ("memory kept", "memory not kept"):
+        for policy in ("memory kept", "memory not kept"):
             command = "-W", "ignore", "-m", "benchmarks.engine", "--work"
-            workers = {who: Worker(*command, who, name, str(many), kept) for who in CONTENDERS}
+            workers = {who: Worker(*command, who, name, str(many), policy) for who in CONTENDERS}
             seconds = rounds(workers, count)
             for worker in workers.values():
                 worker.end()
             against = {who: ratio(seconds, "transalg", who) for who in seconds if who != "transalg"}
             speed = many * B * ell / statistics.median(seconds["transalg"])
             each = ", ".join(f"{one:.2f} × {who}" for who, one in against.items())
-            print(f"  {name}, {kept}: {min(against.values()):.2f} × the best; {each} ({speed:,.0f} tokens/s)", flush=True)
+            print(f"  {name}, {policy}: {min(against.values()):.2f} × the best; {each} ({speed:,.0f} tokens/s)", flush=True)
 
 
 def memory(_: int) -> None:
@@ -197,8 +197,8 @@ def main() -> None:
     if arguments.work:
         from transalg.training.memory import keep_memory
 
-        who, shape, many, kept = arguments.work
-        if kept == "memory kept":
+        who, shape, many, policy = arguments.work
+        if policy == "memory kept":
             keep_memory()
         step = CONTENDERS[who](*SHAPES[shape])
         work(lambda: [step() for _ in range(int(many))])

@@ -208,7 +208,7 @@ def alone(count: int, folder: Path) -> None:
     if peers:
         print(f"  float32: {ratio(seconds, 'transalg float32', peers[0]):.2f} × CTranslate2 float32; target: at least 1.0")
         best = [min(pair) for pair in zip(seconds[peers[0]], seconds[peers[1]], strict=True)]
-        times = statistics.median(theirs / own for theirs, own in zip(best, seconds["transalg int8"], strict=True))
+        times = statistics.median(theirs / mine for theirs, mine in zip(best, seconds["transalg int8"], strict=True))
         print(f"  int8:    {times:.2f} × the faster of CTranslate2's; target: at least 1.5")
 
 

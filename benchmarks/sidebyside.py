@@ -24,7 +24,7 @@ def rounds(contenders: dict[str, Callable[[], object]], count: int, warm: int = 
 
 def ratio(seconds: dict[str, list[float]], ours: str, other: str) -> float:
     """How many times as fast ours is: the median over the rounds of other / ours."""
-    return statistics.median(theirs / own for theirs, own in zip(seconds[other], seconds[ours], strict=True))
+    return statistics.median(theirs / mine for theirs, mine in zip(seconds[other], seconds[ours], strict=True))
 
 
 class Worker:

@@ -31,8 +31,8 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def measured(run: Path, *more: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(transalg("evaluate", run, "--json", *more))
-    return found
+    figures: dict[str, Any] = json.loads(transalg("evaluate", run, "--json", *more))
+    return figures
 
 
 # Tiny Shakespeare ------------------------------------------------------------------------------------------------------
@@ -182,21 +182,21 @@ def cmudict(folder: Path) -> None:
         write(folder / f"cmudict-{part}.jsonl", rows)
     words = [{"source": word, "target": min(phones)} for word, phones in references.items()]
     write(folder / "cmudict-words.jsonl", words)
-    runs = {folder / f"cmudict-{name}": given for name, given in ENSEMBLE.items()}
-    for run, given in runs.items():
+    runs = {folder / f"cmudict-{name}": flags for name, flags in ENSEMBLE.items()}
+    for run, flags in runs.items():
         if run.exists():  # kept, done or interrupted
             transalg("train", "--out", run, "--resume")
         else:
             data = ["--data", folder / "cmudict-train.jsonl", "--valid", folder / "cmudict-dev.jsonl"]
-            transalg("train", "seq2seq", *data, "--out", run, *CMUDICT, *given)
+            transalg("train", "seq2seq", *data, "--out", run, *CMUDICT, *flags)
         curve = ", ".join(f"{line['val_loss']:.3f} at {line['seconds']:.0f} s" for line in metrics(run) if "val_loss" in line)
         print(f"  {run.name}: {metrics(run)[-1]['seconds']:.0f} s of training; validation loss {curve}", flush=True)
     for models in (*((run,) for run in runs), tuple(runs)):
         wrong = {}
         for beams in (1, 5):
             lines = transalg("predict", *models, "--file", folder / "cmudict-words.jsonl", "--beams", beams, "--json").splitlines()
-            found = [json.loads(line) for line in lines]
-            wrong[beams] = sum(one["prediction"] not in references[one["input"]] for one in found) / len(found)
+            predictions = [json.loads(line) for line in lines]
+            wrong[beams] = sum(one["prediction"] not in references[one["input"]] for one in predictions) / len(predictions)
         names = " and ".join(run.name for run in models)
         print(f"  {names}: {wrong[1]:.1%} of {len(references):,} words wrong, {wrong[5]:.1%} with 5 beams", flush=True)
 
@@ -240,7 +240,7 @@ def tokenising(folder: Path) -> None:
 
     def library() -> None:
         for i in range(0, len(pieces), 64):
-            [found.ids for found in tokenizer.core.encode_batch_fast(pieces[i : i + 64], add_special_tokens=False)]
+            [encoding.ids for encoding in tokenizer.core.encode_batch_fast(pieces[i : i + 64], add_special_tokens=False)]
 
     seconds = rounds(
         {"ours": lambda: store(Source(str(path), "documents"), tokenizer, folder / f"cache-{next(count)}"), "library": library}, 3

@@ -208,11 +208,11 @@ def imports(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_imports_only_from_those_above_it(path: Path) -> None:
-    own = name_of(path)
+    module = name_of(path)
     for imported in imports(path):
         if imported == "transalg" or not imported.startswith("transalg."):
             continue
-        assert rank(imported.removeprefix("transalg.")) < rank(own), f"transalg.{own} imports {imported}, which stands below it"
+        assert rank(imported.removeprefix("transalg.")) < rank(module), f"transalg.{module} imports {imported}, which stands below it"
 
 
 def test_formal_imports_torch_and_nothing_of_the_package() -> None:
@@ -290,7 +290,7 @@ def test_type_checkers_know_the_sub_packages() -> None:
     assert typed == PACKAGES
 
 
-def test_what_a_sub_package_has_is_there_too() -> None:
+def test_the_names_of_a_sub_package_are_available_too() -> None:
     code = "import transalg\nassert transalg.inference.quantize and transalg.inference.pack\nassert transalg.inference.samplers.TopK"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -37,10 +37,10 @@ def test_presets_as_json(transalg) -> None:
     _, out, _ = transalg("presets", "--json")
     assert json.loads(out)["gopher-280b"]["parameters"] == cost.parameters(PRESETS["gopher-280b"].hyper)
     _, out, _ = transalg("presets", "bert-base", "--json", "--bytes", "2", "--context", "100")
-    found = json.loads(out)
-    assert found["departures"]["mask_split"] == [0.8, 0.1, 0.1] and found["sizes"]["d_f"] == 768
-    assert found["costs"]["bytes to train"]["weights"] == 2 * found["parameters"] and "bytes to decode" not in found["costs"]
-    assert found["costs"]["FLOPs per token, forward"] == cost.flops_per_token(PRESETS["bert-base"].hyper, 100)
+    shown = json.loads(out)
+    assert shown["departures"]["mask_split"] == [0.8, 0.1, 0.1] and shown["sizes"]["d_f"] == 768
+    assert shown["costs"]["bytes to train"]["weights"] == 2 * shown["parameters"] and "bytes to decode" not in shown["costs"]
+    assert shown["costs"]["FLOPs per token, forward"] == cost.flops_per_token(PRESETS["bert-base"].hyper, 100)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_verify_prints_a_row_for_everything(transalg) -> None:
 
 
 def test_verify_fails_on_a_wrong_engine(transalg, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = kernels.dense
-    monkeypatch.setattr(kernels, "dense", lambda q, k, v, **options: whole(q, k, v, **options | {"causal": False}))
+    dense = kernels.dense
+    monkeypatch.setattr(kernels, "dense", lambda q, k, v, **options: dense(q, k, v, **options | {"causal": False}))
     status, out, _ = transalg("verify", "--only", "gpt2-xl")
     assert status == 1 and "0 of 1 within" in out and re.search(r"not .*cache", out)
     status, out, _ = transalg("verify", "--only", "gpt2-xl", "--json")

@@ -43,9 +43,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of three steps for each, by the command."""
     folder = files(tmp_path_factory.mktemp("trace"))
     for name, (task, model) in RUNS.items():
-        given = options(task, folder, model, steps=3) | ({"tokenizer": "word"} if task == "classify" else {})
-        flags = [f"--{key.replace('_', '-')}={value}" for key, value in given.items() if key not in ("task", "model", "train")]
-        flags += [f"--{table}.{key.replace('_', '-')}={value}" for table in ("model", "train") for key, value in given[table].items()]
+        settings = options(task, folder, model, steps=3) | ({"tokenizer": "word"} if task == "classify" else {})
+        flags = [f"--{key.replace('_', '-')}={value}" for key, value in settings.items() if key not in ("task", "model", "train")]
+        flags += [f"--{table}.{key.replace('_', '-')}={value}" for table in ("model", "train") for key, value in settings[table].items()]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["transalg", "train", task, "--out", str(folder / name), *flags])
             main()
@@ -55,8 +55,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def engine(run: Path, *sequences: list[int]) -> torch.Tensor:
     """P of the run's model on these tokens, in float64: N_V × ℓ, or N_C."""
     with torch.no_grad():
-        found = Run.load(run).model.double()(*(torch.tensor([ids]) for ids in sequences))[0]
-    P = torch.softmax(found, dim=-1)
+        logits = Run.load(run).model.double()(*(torch.tensor([ids]) for ids in sequences))[0]
+    P = torch.softmax(logits, dim=-1)
     return P if P.ndim == 1 else P.T
 
 
@@ -100,7 +100,7 @@ def test_the_tokens_are_the_tokenizers(runs: Path, transalg: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["lm", "gopher", "gpt1"])
-def test_algorithm_14_goes_on_with_the_prompt(name: str, runs: Path, transalg: Any) -> None:
+def test_algorithm_14_continues_the_prompt(name: str, runs: Path, transalg: Any) -> None:
     data = traced(transalg, 14, "--run", runs / name, "--prompt", "a cat", "--tau", "0", "--ell-gen", "3")
     x = data["inputs"]["x"]
     for P, y in zip(

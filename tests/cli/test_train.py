@@ -24,9 +24,11 @@ SMALL = ["--train.batch-size", "3", "--train.threads", "1", "--model.H", "2", "-
 
 
 def flags(task: str, folder: Path, **train: Any) -> list[str]:
-    given = options(task, folder, **train)
-    found = [f"--{name.replace('_', '-')}={value}" for name, value in given.items() if name not in ("task", "model", "train")]
-    return found + [f"--{table}.{name.replace('_', '-')}={value}" for table in ("model", "train") for name, value in given[table].items()]
+    settings = options(task, folder, **train)
+    top_level = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if name not in ("task", "model", "train")]
+    return top_level + [
+        f"--{table}.{name.replace('_', '-')}={value}" for table in ("model", "train") for name, value in settings[table].items()
+    ]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -39,12 +41,12 @@ def test_from_files_to_figures(task: str, transalg: Any, tmp_path: Path) -> None
     flat = " ".join(out.split())
     assert "Best validation loss" in flat and f"transalg evaluate {run}" in flat and f"transalg plot {run}" in flat
     assert all(len(line) <= 80 for line in out.splitlines() if run not in line)
-    kept = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
-    assert kept["task"] == task and kept["train"]["steps"] == 6 and kept["model"]["d_e"] == 10
+    saved = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert saved["task"] == task and saved["train"]["steps"] == 6 and saved["model"]["d_e"] == 10
 
     status, out, _ = transalg("evaluate", run)
     assert status == 0 and "loss" in out and "its own validation set" in " ".join(out.split())
-    status, out, err = transalg("evaluate", run, "--json", "--data", kept["data"])
+    status, out, err = transalg("evaluate", run, "--json", "--data", saved["data"])
     figures = json.loads(out)
     assert figures["loss"] > 0 and err == ""
     expected = {"lm": "bits per byte", "mlm": "accuracy", "seq2seq": "BLEU", "classify": "classes"}[task]
@@ -70,14 +72,14 @@ def test_a_config_file_gives_the_same_run(transalg: Any, tmp_path: Path) -> None
 
 
 def test_a_config_file_and_other_sizes(transalg: Any, tmp_path: Path) -> None:
-    """What was derived from what is changed is derived anew."""
+    """What was derived from what is changed is derived again."""
     files(tmp_path)
     transalg("train", "lm", "--out", str(tmp_path / "one"), *[flag for flag in flags("lm", tmp_path) if "d-mlp" not in flag])
     more = "--model.d-e", "16", "--train.optimizer", "adamw", "--train.steps", "20"
     assert transalg("train", "--config", str(tmp_path / "one" / "config.toml"), "--out", str(tmp_path / "two"), *more)[0] == 0
-    kept = tomllib.loads((tmp_path / "two" / "config.toml").read_text())
-    assert (kept["model"]["d_mlp"], kept["model"]["d_attn"]) == (64, 8)
-    assert (kept["train"]["eta"], kept["train"]["warmup"], kept["train"]["steps"]) == (0.001, 1, 20)
+    saved = tomllib.loads((tmp_path / "two" / "config.toml").read_text())
+    assert (saved["model"]["d_mlp"], saved["model"]["d_attn"]) == (64, 8)
+    assert (saved["train"]["eta"], saved["train"]["warmup"], saved["train"]["steps"]) == (0.001, 1, 20)
 
 
 def test_strange_paths_are_quoted(transalg: Any, tmp_path: Path) -> None:
@@ -184,7 +186,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdin=follow, stdout=follow, stderr=follow, cwd=tmp_path, env=environment, close_fds=True)
     os.close(follow)
     seen = b""
-    asked = False
+    interrupted = False
     while select.select([lead], [], [], 120)[0]:
         try:
             more = os.read(lead, 65536)
@@ -193,8 +195,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
         if not more:
             break
         seen += more
-        if not asked and re.search(rb"[1-9]\d*/100000", re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen)):
-            asked = True
+        if not interrupted and re.search(rb"[1-9]\d*/100000", re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen)):
+            interrupted = True
             process.send_signal(signal.SIGINT)
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
     assert process.wait(60) == 130, text[-2000:]

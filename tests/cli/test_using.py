@@ -31,20 +31,22 @@ def typed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 def test_generate(transalg, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = package.load(folder / "lm")
     options = ("--ell-gen", "9", "--seed", "3", "--tau", "0.8")
-    given = {"ell_gen": 9, "seed": 3, "tau": 0.8}
-    assert transalg("generate", str(folder / "lm"), "--prompt", "the ", *options)[1] == "the " + run.generate("the ", **given) + "\n"
-    assert transalg("generate", str(folder / "lm"), "--prompt", "the ", "--only-new", *options)[1] == run.generate("the ", **given) + "\n"
-    assert transalg("generate", str(folder / "lm"), "--prompt", "", *options)[1] == run.generate("", **given) + "\n"
+    settings = {"ell_gen": 9, "seed": 3, "tau": 0.8}
+    assert transalg("generate", str(folder / "lm"), "--prompt", "the ", *options)[1] == "the " + run.generate("the ", **settings) + "\n"
+    assert (
+        transalg("generate", str(folder / "lm"), "--prompt", "the ", "--only-new", *options)[1] == run.generate("the ", **settings) + "\n"
+    )
+    assert transalg("generate", str(folder / "lm"), "--prompt", "", *options)[1] == run.generate("", **settings) + "\n"
     typed(monkeypatch, b"the \na\n")
     lines = [json.loads(line) for line in transalg("generate", str(folder / "lm"), "--json", "--samples", "2", *options)[1].splitlines()]
     assert [line["prompt"] for line in lines] == ["the ", "the ", "a", "a"]
-    assert [line["text"] for line in lines] == [text for each in run.generate(["the ", "a"], samples=2, **given) for text in each]
+    assert [line["text"] for line in lines] == [text for each in run.generate(["the ", "a"], samples=2, **settings) for text in each]
     (tmp_path / "prompts.txt").write_text("the \na\n")
     status, printed, _ = transalg(
         "generate", str(folder / "lm"), "--file", str(tmp_path / "prompts.txt"), "--out", str(tmp_path / "o"), *options
     )
     assert (status, printed) == (0, "")
-    assert (tmp_path / "o").read_text() == "\n\n".join(p + run.generate(p, **given) for p in ("the ", "a")) + "\n"
+    assert (tmp_path / "o").read_text() == "\n\n".join(p + run.generate(p, **settings) for p in ("the ", "a")) + "\n"
 
 
 def test_predict(transalg, folder: Path, tmp_path: Path) -> None:
@@ -63,8 +65,8 @@ def test_predict(transalg, folder: Path, tmp_path: Path) -> None:
 
 def test_fill_classify_score(transalg, folder: Path) -> None:
     run = package.load(folder / "mlm")
-    found = json.loads(transalg("fill", str(folder / "mlm"), "--text", "a c<mask>t <mask>", "--json", "--k", "2")[1])
-    assert [[one["token"] for one in mask] for mask in found["masks"]] == [
+    filled = json.loads(transalg("fill", str(folder / "mlm"), "--text", "a c<mask>t <mask>", "--json", "--k", "2")[1])
+    assert [[one["token"] for one in mask] for mask in filled["masks"]] == [
         [token for token, _ in mask] for mask in run.fill("a c<mask>t <mask>", 2)
     ]
     shown = transalg("fill", str(folder / "mlm"), "--text", "a c<mask>t")[1].splitlines()
@@ -95,9 +97,9 @@ def test_prompt(transalg, folder: Path, tmp_path: Path) -> None:
         "prompt", str(folder / "lm"), "--examples", str(tmp_path / "shots.jsonl"), "--template", "{input} {output}",
         *("--separator", " and ", "--input", "on", "--votes", "5", "--seed", "1", "--ell-gen", "5", "--json", "--show"),
     )  # fmt: skip
-    found = json.loads(shown)
-    assert status == 0 and found["prompt"] == "a cat and the dog and on " and sum(found["counts"].values()) == 5
-    assert found["counts"][found["answer"]] == max(found["counts"].values()) and len(found["completions"]) == 5
+    answered = json.loads(shown)
+    assert status == 0 and answered["prompt"] == "a cat and the dog and on " and sum(answered["counts"].values()) == 5
+    assert answered["counts"][answered["answer"]] == max(answered["counts"].values()) and len(answered["completions"]) == 5
     shown = transalg("prompt", str(folder / "lm"), "--template", "{input} {output}", "--input", "on", "--votes", "3", "--ell-gen", "3")[1]
     assert " of 3  " in shown
 
@@ -148,7 +150,7 @@ def test_what_is_wrong_is_said_in_a_line(transalg, folder: Path, command: str, m
     assert status == 2 and message in error and not shown and len(error.splitlines()) == 1 and "Traceback" not in error
 
 
-def test_a_file_of_results_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_of_results_is_complete_or_does_not_exist(tmp_path: Path) -> None:
     verb = TextVerb(runs=(tmp_path,), out=tmp_path / "out.txt")
     (tmp_path / "out.txt").write_text("old")
     with pytest.raises(TypeError), verb.output() as out:

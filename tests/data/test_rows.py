@@ -131,7 +131,7 @@ def test_rows_that_were_cut_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
     assert whole_records(store, {"z": 2, "x": 4}, str, too_long="skip")[0].rows().cut == 0
     train, valid = whole_records(store, {"z": 2, "x": 4}, str, too_long="cut", validation_range=(0.5, 1.0))
     assert train.rows().cut + valid.rows().cut == 15 and valid.rows().cut > 0
-    assert chunks(store, 2, 0)[0].rows().cut == 0  # a document goes on in the next chunk
+    assert chunks(store, 2, 0)[0].rows().cut == 0  # a document continues in the next chunk
 
 
 def test_a_batch_of_some_rows_is_no_wider_than_they_are() -> None:

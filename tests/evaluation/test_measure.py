@@ -70,9 +70,9 @@ def test_every_token_of_a_long_text_is_predicted_once(trained: dict[str, Run], t
 
 def test_pairs_are_counted_as_plainly_as_can_be(trained: dict[str, Run]) -> None:
     evaluation = evaluate(trained["seq2seq"], str(trained["seq2seq"].folder.parent / "pairs.txt"), predictions=True)
-    kept = evaluation.predictions
-    assert len(kept) == evaluation.figures["pairs"] == 8 and all(one["target"] == one["source"][::-1] for one in kept)
-    guesses, references = [one["prediction"] for one in kept], [one["target"] for one in kept]
+    records = evaluation.predictions
+    assert len(records) == evaluation.figures["pairs"] == 8 and all(one["target"] == one["source"][::-1] for one in records)
+    guesses, references = [one["prediction"] for one in records], [one["target"] for one in records]
     assert evaluation.figures["exact match"] == sum(a == b for a, b in zip(guesses, references, strict=True)) / 8
     assert evaluation.figures["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(guesses, [references]).score)
     wrong = sum(edits(list(map(ord, a)), list(map(ord, b))) for a, b in zip(guesses, references, strict=True))
@@ -81,11 +81,11 @@ def test_pairs_are_counted_as_plainly_as_can_be(trained: dict[str, Run]) -> None
 
 def test_classes_are_counted_as_plainly_as_can_be(trained: dict[str, Run]) -> None:
     evaluation = evaluate(trained["classify"], str(trained["classify"].folder.parent / "labels.txt"), predictions=True)
-    kept = evaluation.predictions
-    assert evaluation.figures["accuracy"] == sum(one["label"] == one["prediction"] for one in kept) / 8
+    records = evaluation.predictions
+    assert evaluation.figures["accuracy"] == sum(one["label"] == one["prediction"] for one in records) / 8
     for label, figures in evaluation.classes.items():
-        true = [one for one in kept if one["label"] == label]
-        said = [one for one in kept if one["prediction"] == label]
+        true = [one for one in records if one["label"] == label]
+        said = [one for one in records if one["prediction"] == label]
         both = [one for one in true if one in said]
         assert figures["texts"] == len(true) and figures["recall"] == len(both) / len(true)
         assert figures["precision"] == (len(both) / len(said) if said else 0)
@@ -195,9 +195,9 @@ def test_edits(one: list[int], other: list[int]) -> None:
 
 def test_baselines(trained: dict[str, Run]) -> None:
     run = trained["classify"]
-    held = held_out(run)
-    whole = replace(held, subset=replace(held.subset, inside=False, lo=0, hi=0))
-    classes = whole.batch(np.arange(len(whole))).classes
+    validation = held_out(run)
+    rows = replace(validation, subset=replace(validation.subset, inside=False, lo=0, hi=0))
+    classes = rows.batch(np.arange(len(rows))).classes
     assert classes is not None and len(classes) == 8
-    assert most_frequent(whole, whole) == max(np.bincount(classes)) / 8
-    assert naive_bayes(whole, whole, run.tokenizer.N_V) > most_frequent(whole, whole)
+    assert most_frequent(rows, rows) == max(np.bincount(classes)) / 8
+    assert naive_bayes(rows, rows, run.tokenizer.N_V) > most_frequent(rows, rows)

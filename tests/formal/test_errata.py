@@ -135,7 +135,7 @@ def test_08_inference_beyond_its_bounds() -> None:
         DTransformer([], theta)  # line 3 for the empty prompt
     assert DInference([], theta, 2, 0).equal(DInference([BOS], theta, 2, 0))
     tokens = DInference([BOS], theta, 50, inf, rng(0)).tolist()
-    assert EOS in tokens[:-1]  # to the letter, it goes on past the end
+    assert EOS in tokens[:-1]  # to the letter, it continues past the end
     assert DInference([BOS], theta, 50, inf, rng(0), stop=EOS).tolist() == tokens[: tokens.index(EOS) + 1]
 
 

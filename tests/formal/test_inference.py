@@ -44,18 +44,18 @@ def test_the_empty_prompt_starts_from_bos() -> None:
 
 
 def test_it_may_stop_after_a_token() -> None:
-    whole = DInference([BOS], theta, 12, 1.0, rng(0)).tolist()
-    stop = whole[4]
+    tokens = DInference([BOS], theta, 12, 1.0, rng(0)).tolist()
+    stop = tokens[4]
     cut = DInference([BOS], theta, 12, 1.0, rng(0), stop=stop).tolist()
-    assert cut == whole[: whole.index(stop) + 1]
+    assert cut == tokens[: tokens.index(stop) + 1]
 
 
 def test_seq2seq_prediction_goes_from_bos_to_eos() -> None:
-    found = [EDInference([1, 2], edtheta, 1.0, rng(seed)).tolist() for seed in range(30)]
-    assert all(x[0] == BOS for x in found)
-    ended = [x for x in found if EOS in x]
+    predictions = [EDInference([1, 2], edtheta, 1.0, rng(seed)).tolist() for seed in range(30)]
+    assert all(x[0] == BOS for x in predictions)
+    ended = [x for x in predictions if EOS in x]
     assert ended and all(x.index(EOS) == len(x) - 1 for x in ended)
-    assert all(len(x) == 1 + 5 for x in found if EOS not in x)
+    assert all(len(x) == 1 + 5 for x in predictions if EOS not in x)
 
 
 def test_seq2seq_prediction_reads_its_context() -> None:

@@ -31,9 +31,9 @@ def test_tanh_gelu_is_torchs(seed: int) -> None:
 @given(seeds)
 def test_it_is_torchs(seed: int) -> None:
     X, layer = normal(seed, 6, 3), theta_d(seed).layers[0]
-    for own, theirs in ((MLP, torch.nn.GELU()), (ReLU_MLP, torch.nn.ReLU()), (partial(MLP, GELU=tanh_GELU), torch.nn.GELU("tanh"))):
+    for ours, theirs in ((MLP, torch.nn.GELU()), (ReLU_MLP, torch.nn.ReLU()), (partial(MLP, GELU=tanh_GELU), torch.nn.GELU("tanh"))):
         hidden = theirs(torch.nn.functional.linear(X.T, layer.W_mlp1, layer.b_mlp1))
-        assert_close(own(X, layer.mlp), torch.nn.functional.linear(hidden, layer.W_mlp2, layer.b_mlp2).T, **exactly)
+        assert_close(ours(X, layer.mlp), torch.nn.functional.linear(hidden, layer.W_mlp2, layer.b_mlp2).T, **exactly)
 
 
 # A gated MLP (Shazeer 2020), as one would add it -----------------------------------------------------------------------

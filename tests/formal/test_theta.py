@@ -72,10 +72,10 @@ def test_fields_are_those_of_the_paper() -> None:
 )
 def test_hyperparameters_are_read_off_the_shapes(d: dict[str, int]) -> None:
     for kind, extra in KINDS.items():
-        own = {symbol: size for symbol, size in d.items() if symbol not in ("d_f", "N_C", "L")} | {symbol: d[symbol] for symbol in extra}
-        own |= {"L_enc": d["L"], "L_dec": d["L"] + 1} if kind is EDTheta else {"L": d["L"]}
-        theta = kind.init(**own)  # type: ignore[attr-defined]
-        assert theta.sizes() == own
+        sizes = {symbol: size for symbol, size in d.items() if symbol not in ("d_f", "N_C", "L")} | {symbol: d[symbol] for symbol in extra}
+        sizes |= {"L_enc": d["L"], "L_dec": d["L"] + 1} if kind is EDTheta else {"L": d["L"]}
+        theta = kind.init(**sizes)  # type: ignore[attr-defined]
+        assert theta.sizes() == sizes
     W = DTheta.init(**{k: v for k, v in d.items() if k not in ("d_f", "N_C")}).layers[0].W
     assert (
         W.W_q.shape == (d["H"], d["d_attn"], d["d_e"])

@@ -71,14 +71,14 @@ def test_a_band_costs_its_width() -> None:
     assert grown[1] == pytest.approx(grown[0] / 2, rel=0.01)  # one of its two layers is dense
 
 
-def kept(model: torch.nn.Module, *ids: torch.Tensor) -> int:
-    """Bytes that autograd keeps beyond the parameters."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+def saved_bytes(model: torch.nn.Module, *ids: torch.Tensor) -> int:
+    """Bytes that autograd saves beyond the parameters."""
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     seen: dict[int, tuple[int, torch.Tensor]] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
+        if storage.data_ptr() not in parameters:
             seen[storage.data_ptr()] = storage.nbytes(), tensor
         return tensor
 
@@ -88,21 +88,21 @@ def kept(model: torch.nn.Module, *ids: torch.Tensor) -> int:
 
 
 SIZED = ("ell_max", "d_r")  # which some cases take with them
-KEPT = [{name: value for name, value in fixed.items() if name not in SIZED} for fixed in DEPARTURES[DHyper].values()]
+DECODER_DEPARTURES = [{name: value for name, value in fixed.items() if name not in SIZED} for fixed in DEPARTURES[DHyper].values()]
 
 
-@pytest.mark.parametrize("departures", [*KEPT, {"dropout": 0.1}, {"attention_dropout": 0.1}], ids=str)
+@pytest.mark.parametrize("departures", [*DECODER_DEPARTURES, {"dropout": 0.1}, {"attention_dropout": 0.1}], ids=str)
 def test_activations_of_a_decoder(departures: dict) -> None:
     hyper = DHyper(L=4, **SIZES, **departures | ({"band": 300} if "band" in departures else {}))
     ids = torch.zeros(2, 256, dtype=torch.long)
-    assert kept(DTransformer(hyper), ids) == pytest.approx(cost.activations(hyper, 256) * ids.numel() * 4, rel=0.05)
+    assert saved_bytes(DTransformer(hyper), ids) == pytest.approx(cost.activations(hyper, 256) * ids.numel() * 4, rel=0.05)
 
 
 @pytest.mark.parametrize("departures", [{}, {"norm_first": True}], ids=str)
 def test_activations_of_an_encoder_decoder(departures: dict) -> None:
     hyper = EDHyper(L_enc=3, L_dec=5, **SIZES, **departures)
     ids = torch.zeros(2, 256, dtype=torch.long)
-    assert kept(EDTransformer(hyper), ids, ids) == pytest.approx(cost.activations(hyper, 256) * ids.numel() * 4, rel=0.05)
+    assert saved_bytes(EDTransformer(hyper), ids, ids) == pytest.approx(cost.activations(hyper, 256) * ids.numel() * 4, rel=0.05)
 
 
 def test_the_cache_takes_what_is_said() -> None:
@@ -113,12 +113,12 @@ def test_the_cache_takes_what_is_said() -> None:
 
 
 @pytest.mark.parametrize("hyper", [small(kind) for kind in DEPARTURES], ids=str)
-def test_sharded_over_one_process_everything_is_there(hyper) -> None:
-    alone, whole = cost.sharded_train_bytes(hyper, 7, 3, 1), cost.train_bytes(hyper, 7, 3)
-    assert all(alone[name] == whole[name] for name in ("weights", "gradients", "AdamW's two moments", "logits"))
+def test_sharded_over_one_process_every_part_is_complete(hyper) -> None:
+    one_process, unsharded = cost.sharded_train_bytes(hyper, 7, 3, 1), cost.train_bytes(hyper, 7, 3)
+    assert all(one_process[name] == unsharded[name] for name in ("weights", "gradients", "AdamW's two moments", "logits"))
     halves = cost.sharded_train_bytes(hyper, 7, 3, 2)
-    assert all(halves[name] == -(-alone[name] // 2) for name in ("weights", "gradients", "AdamW's two moments"))
-    assert halves["layers under way"] == alone["layers under way"]
+    assert all(halves[name] == -(-one_process[name] // 2) for name in ("weights", "gradients", "AdamW's two moments"))
+    assert halves["gathered layers"] == one_process["gathered layers"]
     assert cost.traffic_bytes(hyper, 1, sharded=True) == 0
     assert cost.traffic_bytes(hyper, 2, sharded=True) == round(1.5 * cost.parameters(hyper) * 4)
     assert cost.traffic_bytes(hyper, 2, sharded=False) == cost.parameters(hyper) * 4
@@ -127,7 +127,7 @@ def test_sharded_over_one_process_everything_is_there(hyper) -> None:
 def test_recomputing_keeps_as_much_as_is_counted() -> None:
     """Bytes that autograd saves, with layers recomputed and without."""
     hyper = DHyper(**SIZES | {"N_V": 11}, L=6)
-    kept = {}
+    saved = {}
     for recompute in (False, True):
         model = DTransformer(hyper)
         model.checkpointing = recompute
@@ -137,10 +137,10 @@ def test_recomputing_keeps_as_much_as_is_counted() -> None:
             total.add((tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()))
             return tensor
 
-        own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+        parameters = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             model.features(torch.zeros(2, 256, dtype=torch.long))
-        kept[recompute] = sum(size for place, size in total if place not in own) / (2 * 256 * 4)
-    assert kept[True] < kept[False] / 8
+        saved[recompute] = sum(size for place, size in total if place not in parameters) / (2 * 256 * 4)
+    assert saved[True] < saved[False] / 8
     inputs = hyper.L * hyper.d_e
-    assert inputs <= kept[True] <= 1.5 * inputs + 3 * hyper.d_e, "what goes into each layer"
+    assert inputs <= saved[True] <= 1.5 * inputs + 3 * hyper.d_e, "what goes into each layer"

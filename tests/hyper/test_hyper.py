@@ -88,7 +88,7 @@ def test_a_preset_may_be_changed() -> None:
         preset("gpt3")
 
 
-def test_what_was_derived_is_derived_anew() -> None:
+def test_what_was_derived_is_derived_again() -> None:
     assert preset("bert-base", d_e=64, H=4).d_f == 64
     assert preset("gopher-44m", d_e=64, H=4).d_r == 64
     assert preset("gopher-44m", positions="learned").d_r is None

@@ -38,20 +38,20 @@ def test_with_enough_beams_the_search_is_exhaustive(seed: int, alpha: float) -> 
     """5 tokens, up to 3 of them."""
     model = made(seed, N_V=5, ell_max=7)
     eos, z, ell = model.hyper.eos_token, [1, 0, 2], 3
-    found, known = [], dict[tuple[int, ...], list[float]]()
+    every, known = [], dict[tuple[int, ...], list[float]]()
     for length in range(ell + 1):
         for x in product([token for token in range(5) if token != eos], repeat=length):
             if length < ell:
                 known[x] = log_P(model, z, list(x)).tolist()
             values = [known[x[:t]][x[t]] for t in range(length)]
             if length < ell:
-                found.append((list(x), (sum(values) + known[x][eos]) / (length + 1) ** alpha))
+                every.append((list(x), (sum(values) + known[x][eos]) / (length + 1) ** alpha))
             else:
-                found.append((list(x), sum(values) / length**alpha))
-    found.sort(key=lambda one: -one[1])
+                every.append((list(x), sum(values) / length**alpha))
+    every.sort(key=lambda one: -one[1])
     (ours,) = search(model, [z], beams=64, alpha=alpha, ell_gen=ell, n_best=7)
-    assert [one.score for one in ours] == pytest.approx([value for _, value in found[:7]], abs=PROMISED)
-    assert ours[0].ids == found[0][0]
+    assert [one.score for one in ours] == pytest.approx([value for _, value in every[:7]], abs=PROMISED)
+    assert ours[0].ids == every[0][0]
 
 
 def plainly(model: EDTransformer, z: list[int], beams: int, alpha: float, ell_gen: int) -> list[tuple[float, list[int]]]:
@@ -91,8 +91,8 @@ def test_the_best_is_never_worse_than_greedy_decoding(seed: int, beams: int, alp
     greedy = predict(model, z)
     alone = search(model, z, beams=1, alpha=alpha)
     assert [one[0].ids for one in alone] == greedy
-    for found, base in zip(search(model, z, beams=beams, alpha=alpha), alone, strict=True):
-        assert found[0].score >= base[0].score - PROMISED
+    for best, base in zip(search(model, z, beams=beams, alpha=alpha), alone, strict=True):
+        assert best[0].score >= base[0].score - PROMISED
 
 
 TABLE = {
@@ -119,8 +119,8 @@ def test_greedy_decoding_is_better_where_beams_lose_it() -> None:
     model = Table(small(EDHyper, N_V=7, ell_max=7), dtype=torch.float64).eval()
     assert predict(model, [[1]]) == [[0, 0]]
     assert math.exp(plainly_of(2)) < 0.12
-    found = search(model, [[1], [2, 3]], beams=2, alpha=0.0, ell_gen=5)
-    assert [one[0].ids for one in found] == [[0, 0], [0, 0]] and math.exp(found[0][0].score) == pytest.approx(0.12)
+    best = search(model, [[1], [2, 3]], beams=2, alpha=0.0, ell_gen=5)
+    assert [one[0].ids for one in best] == [[0, 0], [0, 0]] and math.exp(best[0][0].score) == pytest.approx(0.12)
     assert [len(one) for one in search(model, [[1]], beams=2, alpha=0.0, ell_gen=5, n_best=2)] == [2]
 
 
@@ -139,26 +139,28 @@ def test_scores_and_order() -> None:
     model = made(3, N_V=11, ell_max=7)
     z = [[1, 2], [3, 4, 5], [6]]
     best = search(model, z, beams=5, n_best=5)
-    for one, found in zip(z, best, strict=True):
-        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
-        assert len({tuple(each.ids) for each in found}) == 5
-        for each in found:
+    for one, hypotheses in zip(z, best, strict=True):
+        assert [each.score for each in hypotheses] == sorted((each.score for each in hypotheses), reverse=True)
+        assert len({tuple(each.ids) for each in hypotheses}) == 5
+        for each in hypotheses:
             steps = [*each.ids, *([model.hyper.eos_token] if each.ended else [])]
             log_p = sum(float(log_P(model, one, each.ids[:t])[token]) for t, token in enumerate(steps))
             assert each.log_p == pytest.approx(log_p, abs=PROMISED) and each.score == pytest.approx(log_p / len(steps), abs=PROMISED)
     again = [search(model, [one], beams=5, n_best=5)[0] for one in z]
-    assert [[each.ids for each in found] for found in again] == [[each.ids for each in found] for found in best], "alone as among others"
+    assert [[each.ids for each in hypotheses] for hypotheses in again] == [[each.ids for each in hypotheses] for hypotheses in best], (
+        "alone as among others"
+    )
 
 
 def test_bad_input() -> None:
     model = made(0)
-    for given_, message in (
+    for options, message in (
         ({"beams": 0}, "beams: expected 1 or more"),
         ({"beams": 2, "n_best": 3}, "n_best: expected a whole number from 1 to beams = 2"),
         ({"beams": 2, "alpha": float("nan")}, "alpha: expected a number in"),
         ({"beams": 2, "ell_gen": 0}, "ell_gen: expected"),
     ):
         with pytest.raises(ValueError, match=message):
-            search(model, [[1]], **given_)
+            search(model, [[1]], **options)
     with pytest.raises(ValueError, match="beam search does not sample"):
         predict(model, [[1]], beams=2, tau=1.0)

@@ -36,17 +36,17 @@ def formally(model: DTransformer, prompt: list[int], ell_gen: int, tau: float, g
     """Algorithm 14, up to and without eos."""
     eos = model.hyper.eos_token
     prompt = prompt or [model.hyper.bos_token]
-    found = DInference(
+    tokens = DInference(
         torch.tensor(prompt), model.theta(), ell_gen, tau, generator, stop=eos, DTransformer=formal_counterpart(model.hyper)
     ).tolist()
-    return found[: found.index(eos)] if eos in found else found
+    return tokens[: tokens.index(eos)] if eos in tokens else tokens
 
 
 def formally_seq2seq(model: EDTransformer, z: list[int], ell_gen: int, tau: float, generator: torch.Generator | None = None) -> list[int]:
-    found = EDInference(
+    tokens = EDInference(
         torch.tensor(z), model.theta(), tau, generator, ell_gen=ell_gen, EDTransformer=formal_counterpart(model.hyper)
     ).tolist()[1:]
-    return found[: found.index(model.hyper.eos_token)] if model.hyper.eos_token in found else found
+    return tokens[: tokens.index(model.hyper.eos_token)] if model.hyper.eos_token in tokens else tokens
 
 
 @pytest.mark.slow
@@ -57,10 +57,10 @@ def test_generation_is_algorithm_14(case) -> None:
     ell_max, bos = case.hyper.ell_max, case.hyper.bos_token
     prompts = [[bos, 3], [], [bos, *(t % 17 for t in range(ell_max - 3))], [bos, *(t % 13 for t in range(ell_max + 2))]]
     for tau in (0.0, 0.7):
-        found = generate(model, prompts, ell_gen=5, tau=tau, generator=rng(5))
-        assert found == [formally(model, prompt, 5, tau, rng(5)) for prompt in prompts]
+        generated = generate(model, prompts, ell_gen=5, tau=tau, generator=rng(5))
+        assert generated == [formally(model, prompt, 5, tau, rng(5)) for prompt in prompts]
         for form in (model, pack(model, 1)):
-            assert [generate(form, [one], ell_gen=5, tau=tau, generator=rng(5))[0] for one in prompts] == found, "alone as among others"
+            assert [generate(form, [one], ell_gen=5, tau=tau, generator=rng(5))[0] for one in prompts] == generated, "alone as among others"
 
 
 @pytest.mark.slow
@@ -70,19 +70,23 @@ def test_prediction_is_algorithm_15(case) -> None:
     ell = case.hyper.ell_max
     z = [[1, 2, 3, 4, 5, 6, 7][:ell], [11, 3, 5, 2], [9]]
     for tau in (0.0, 0.8, inf):
-        found = predict(model, z, tau=tau, generator=rng(6), ell_gen=min(ell, 7))
-        assert found == [formally_seq2seq(model, one, min(ell, 7), tau, rng(6)) for one in z]
-        assert found == [predict(pack(model, 1), [one], tau=tau, generator=rng(6), ell_gen=min(ell, 7))[0] for one in z], "the short way"
+        predicted = predict(model, z, tau=tau, generator=rng(6), ell_gen=min(ell, 7))
+        assert predicted == [formally_seq2seq(model, one, min(ell, 7), tau, rng(6)) for one in z]
+        assert predicted == [predict(pack(model, 1), [one], tau=tau, generator=rng(6), ell_gen=min(ell, 7))[0] for one in z], (
+            "the short way"
+        )
 
 
 def test_rows_end_at_their_own_time() -> None:
     """Many rows of one batch, ending one after another, are what they are alone."""
     hyper = small(DHyper, N_V=7, ell_max=31)
     model = made(DTransformer, hyper, 6)
-    (found,) = continuations(model, [[hyper.bos_token, 2]], (Temperature(8.0),), ell_gen=19, samples=13, generator=rng(2))
-    assert [one.ids for one in found] == [formally(model, [hyper.bos_token, 2], 19, 8.0, each) for each in sample_generators(rng(2), 13)[1]]
-    assert len({len(one.ids) for one in found}) > 3
-    for one in found:
+    (samples,) = continuations(model, [[hyper.bos_token, 2]], (Temperature(8.0),), ell_gen=19, samples=13, generator=rng(2))
+    assert [one.ids for one in samples] == [
+        formally(model, [hyper.bos_token, 2], 19, 8.0, each) for each in sample_generators(rng(2), 13)[1]
+    ]
+    assert len({len(one.ids) for one in samples}) > 3
+    for one in samples:
         assert one.ended == (one.log_p_eos is not None) == (len(one.ids) < 19)
 
 
@@ -121,7 +125,7 @@ def test_samples_of_one_prompt() -> None:
 
 
 def test_rows_of_one_z_stay_together() -> None:
-    """Where one of two samples goes on, the cache keeps both when it forgets the others, for they share the keys and values of z."""
+    """Where one of two samples continues, the cache keeps both when it forgets the others, for they share the keys and values of z."""
     model = made(EDTransformer, small(EDHyper, ell_max=13), 4)
 
     def begun() -> Decoding:
@@ -151,8 +155,8 @@ def test_what_was_generated_scores_the_same_in_one_pass(dtype: torch.dtype) -> N
     hyper = small(DHyper, ell_max=41)
     model = made(DTransformer, hyper, 3, dtype)
     prompts = [[hyper.bos_token, 3], [hyper.bos_token, 5, 7, 2, 11]]
-    found = continuations(model, prompts, (TopK(9), Temperature(1.3)), ell_gen=31, generator=rng(0))
-    for prompt, (one,) in zip(prompts, found, strict=True):
+    generated = continuations(model, prompts, (TopK(9), Temperature(1.3)), ell_gen=31, generator=rng(0))
+    for prompt, (one,) in zip(prompts, generated, strict=True):
         (again,) = score([model], [[*prompt, *one.ids]])
         assert one.log_p == pytest.approx(again[len(prompt) - 1 :], abs=tolerance(dtype, terms=41, depth=2, size=10))
 
@@ -161,19 +165,19 @@ def test_several_models_average_their_probabilities() -> None:
     models = [made(EDTransformer, small(EDHyper), seed) for seed in (1, 2)]
     decoders = [made(DTransformer, small(DHyper), seed) for seed in (1, 2)]
     eos = models[0].hyper.eos_token
-    for found, logits in (
+    for tokens, logits in (
         (predict(models, [[3, 1, 4]]), [model(torch.tensor([[3, 1, 4]]), torch.tensor([[model.hyper.bos_token]])) for model in models]),
         (generate(decoders, [[3, 1, 4]], ell_gen=1, tau=0), [model(torch.tensor([[3, 1, 4]])) for model in decoders]),
     ):
         best = int(torch.stack([each.softmax(dim=-1)[0, -1] for each in logits]).mean(dim=0).argmax())
-        assert found[0][:1] == ([best] if best != eos else [])
+        assert tokens[0][:1] == ([best] if best != eos else [])
     assert predict([models[0]] * 3, [[3, 1, 4]]) == predict(models[0], [[3, 1, 4]])
 
 
 def test_the_encoder_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = made(EDTransformer, small(EDHyper, ell_max=13), 4)
     calls, real = [], model._encode
-    monkeypatch.setattr(model, "_encode", lambda *given: calls.append(1) or real(*given))
+    monkeypatch.setattr(model, "_encode", lambda *arguments: calls.append(1) or real(*arguments))
     for options in ({}, {"beams": 3}, {"tau": 1.0}):
         calls.clear()
         predict(model, [[3, 1, 4], [1, 5]], **options)
@@ -182,7 +186,7 @@ def test_the_encoder_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bad_input() -> None:
     model = DTransformer(small(DHyper))
-    for given, message in (
+    for options, message in (
         ({"tau": float("nan")}, r"tau: expected a number in \[0, ∞\], got nan"),
         ({"tau": -1}, "tau: expected a number"),
         ({"top_k": 0}, "top_k: expected 1 or more"),
@@ -191,7 +195,7 @@ def test_bad_input() -> None:
         ({"ell_gen": -1}, "ell_gen: expected 0 or more"),
     ):
         with pytest.raises(ValueError, match=message):
-            generate(model, [[1]], **{"ell_gen": 1} | given)
+            generate(model, [[1]], **{"ell_gen": 1} | options)
     with pytest.raises(ValueError, match="model: expected a DTransformer, or several"):
         generate(EDTransformer(small(EDHyper)), [[1]], ell_gen=1)
     with pytest.raises(ValueError, match="models: expected models of one vocabulary"):

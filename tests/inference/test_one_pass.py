@@ -24,8 +24,8 @@ def made(task: str, seed: int = 0, **sizes: int):
     return randomised(model(small(hyper, **{"ell_max": 13} | sizes), dtype=torch.float64), rng(seed)).eval()
 
 
-def formal(model, *given: list[int]) -> torch.Tensor:
-    return formal_counterpart(model.hyper)(*map(torch.tensor, given), model.theta())
+def formal(model, *sequences: list[int]) -> torch.Tensor:
+    return formal_counterpart(model.hyper)(*map(torch.tensor, sequences), model.theta())
 
 
 def test_every_mask_is_filled_as_algorithm_9_has_it() -> None:
@@ -33,11 +33,11 @@ def test_every_mask_is_filled_as_algorithm_9_has_it() -> None:
     mask, bos, eos = models[0].hyper.mask_token, models[0].hyper.bos_token, models[0].hyper.eos_token
     rows = [[bos, 3, mask, 5, mask, eos], [bos, mask, eos], [bos, 2, eos], [bos, 7, 7, 7, 7, 1, mask, eos]]
     for chosen in (models[:1], models):
-        for row, found in zip(rows, fill(chosen, rows, 4), strict=True):
+        for row, filled in zip(rows, fill(chosen, rows, 4), strict=True):
             P = torch.stack([formal(model, row) for model in chosen]).mean(dim=0)
             places = [t for t, token in enumerate(row) if token == mask]
-            assert len(found) == len(places)
-            for t, best in zip(places, found, strict=True):
+            assert len(filled) == len(places)
+            for t, best in zip(places, filled, strict=True):
                 expected = P[:, t].topk(4)
                 assert [token for token, _ in best] == expected.indices.tolist()
                 assert [p for _, p in best] == pytest.approx(expected.values.tolist(), abs=PROMISED)
@@ -71,9 +71,9 @@ def test_embeddings_do_not_depend_on_the_batch(task: str) -> None:
 def test_scores_of_a_language_model_and_of_pairs() -> None:
     decoders, pairs = [made("lm", seed) for seed in (0, 1)], made("seq2seq")
     rows, z = [[3, 1, 4], [1, 1], [5, 9, 2, 6, 5, 3]], [[2], [7, 1, 8], [2, 8]]
-    for row, x, found, of_pair in zip(rows, z, score(decoders, rows), score([pairs], rows, z), strict=True):
+    for row, x, of_text, of_pair in zip(rows, z, score(decoders, rows), score([pairs], rows, z), strict=True):
         P = torch.stack([formal(model, row) for model in decoders]).mean(dim=0)
-        assert found == pytest.approx([float(P[row[t + 1], t].log()) for t in range(len(row) - 1)], abs=PROMISED)
+        assert of_text == pytest.approx([float(P[row[t + 1], t].log()) for t in range(len(row) - 1)], abs=PROMISED)
         P = formal(pairs, x, row)
         assert of_pair == pytest.approx([float(P[row[t + 1], t].log()) for t in range(len(row) - 1)], abs=PROMISED)
 
@@ -81,11 +81,11 @@ def test_scores_of_a_language_model_and_of_pairs() -> None:
 def test_scores_beyond_ell_max_have_half_of_it_as_context() -> None:
     model = made("lm", ell_max=6)
     row = torch.randint(20, (23,), generator=rng(0)).tolist()
-    (found,) = score([model], [row])
+    (log_p,) = score([model], [row])
     for t in range(1, 23):
         possible = [float(formal(model, row[first:t])[row[t], -1].log()) for first in range(max(0, t - 6), max(0, t - 3) + 1)]
-        assert min(abs(found[t - 1] - one) for one in possible) < PROMISED, t
-    assert found[:6] == pytest.approx([float(formal(model, row[:t])[row[t], -1].log()) for t in range(1, 7)], abs=PROMISED)
+        assert min(abs(log_p[t - 1] - one) for one in possible) < PROMISED, t
+    assert log_p[:6] == pytest.approx([float(formal(model, row[:t])[row[t], -1].log()) for t in range(1, 7)], abs=PROMISED)
 
 
 def test_an_encoder_scores_each_token_given_all_others() -> None:

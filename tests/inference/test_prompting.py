@@ -11,13 +11,13 @@ from transalg.inference.results import Completion
 
 @dataclass
 class Parrot:
-    """Stands for a run: writes what it was told to, and remembers what it was asked."""
+    """Stands for a run: writes what it was told to, and records its calls."""
 
     says: list[str]
-    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def completions(self, prompts: list[str], **options: Any) -> list[list[Completion]]:
-        self.asked.append((prompts[0], options))
+        self.calls.append((prompts[0], options))
         return [[Completion(text, [], 0.0, True) for text in self.says]]
 
 
@@ -26,49 +26,49 @@ SHOTS = [{"input": "2 + 2", "output": "4"}, {"input": "3 + 4", "output": "7"}]
 
 def test_examples_come_before_the_question() -> None:
     run = Parrot([" 12"])
-    found = ask(run, "7 + 5", examples=SHOTS, template=Template("Q: {input} A: {output}"), tau=0.0)
-    assert run.asked[0][0] == "Q: 2 + 2 A: 4\nQ: 3 + 4 A: 7\nQ: 7 + 5 A: "
-    assert run.asked[0][1]["stop"] == "\n" and run.asked[0][1]["tau"] == 0.0
-    assert found.answer == "12" and found.counts == {"12": 1}
+    reply = ask(run, "7 + 5", examples=SHOTS, template=Template("Q: {input} A: {output}"), tau=0.0)
+    assert run.calls[0][0] == "Q: 2 + 2 A: 4\nQ: 3 + 4 A: 7\nQ: 7 + 5 A: "
+    assert run.calls[0][1]["stop"] == "\n" and run.calls[0][1]["tau"] == 0.0
+    assert reply.answer == "12" and reply.counts == {"12": 1}
 
 
 def test_a_scratchpad_in_the_template_is_read_off() -> None:
     template = Template("Q: {input}\nThink: {scratchpad}\nA: {output}", separator="\n\n")
     shot = {"input": "2 + 2", "scratchpad": "two and two", "output": "4"}
     run = Parrot([" seven and five\nA: 12\n"])
-    found = ask(run, "7 + 5", examples=[shot], template=template)
-    assert run.asked[0][0] == "Q: 2 + 2\nThink: two and two\nA: 4\n\nQ: 7 + 5\nThink: "
-    assert found.answer == "12"
+    reply = ask(run, "7 + 5", examples=[shot], template=template)
+    assert run.calls[0][0] == "Q: 2 + 2\nThink: two and two\nA: 4\n\nQ: 7 + 5\nThink: "
+    assert reply.answer == "12"
     assert ask(Parrot(["never gets there"]), "7 + 5", template=template).answer == ""
 
 
 def test_a_cue_begins_a_chain_of_thought() -> None:
     run = Parrot([" First the answer is 3. No: the answer is 12.\nSo it goes"])
-    found = ask(run, "7 + 5", template=Template("Q: {input} A: {output}"), cue="Let's think step by step.")
-    assert run.asked[0][0] == "Q: 7 + 5 A: Let's think step by step."
-    assert found.answer == "12"
+    reply = ask(run, "7 + 5", template=Template("Q: {input} A: {output}"), cue="Let's think step by step.")
+    assert run.calls[0][0] == "Q: 7 + 5 A: Let's think step by step."
+    assert reply.answer == "12"
     assert ask(Parrot(["x=5; x=6"]), "a", cue="go", answer=r"x=(\d)").answer == "6"
 
 
 def test_the_most_frequent_answer_wins_and_the_first_of_those_alike() -> None:
     run = Parrot(["3", "12", "12", "4", "12"])
-    found = ask(run, "7 + 5", votes=5)
-    assert found.answer == "12" and found.counts == {"12": 3, "3": 1, "4": 1} and run.asked[0][1]["samples"] == 5
+    reply = ask(run, "7 + 5", votes=5)
+    assert reply.answer == "12" and reply.counts == {"12": 3, "3": 1, "4": 1} and run.calls[0][1]["samples"] == 5
     assert ask(Parrot(["b", "a", "a", "b"]), "?", votes=4).answer == "b"
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("template", "message"),
     [
-        ({"template": "{input}"}, "template: expected two or more different fields in braces"),
-        ({"template": "{input} {input}"}, "two or more different fields"),
-        ({"template": "{input"}, "template: "),
-        ({"template": "{} {}"}, "two or more different fields"),
+        ("{input}", "template: expected two or more different fields in braces"),
+        ("{input} {input}", "two or more different fields"),
+        ("{input", "template: "),
+        ("{} {}", "two or more different fields"),
     ],
 )
-def test_bad_templates(given: dict[str, str], message: str) -> None:
+def test_bad_templates(template: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Template(given["template"])
+        Template(template)
 
 
 def test_bad_questions() -> None:

@@ -27,20 +27,20 @@ def test_every_parameter_has_one_optimiser(hyper: type, kind: str) -> None:
 
 
 def test_hidden_matrices_are_those_of_the_layers() -> None:
-    found = hidden_matrices(MODELS[EDHyper](small(EDHyper)))
-    assert {name.rpartition(".")[2] for name in found} == {"W_qkv", "W_q", "W_kv", "W_o", "W_mlp1", "W_mlp2", "W_mlp3", "W_mlp4"}
-    assert found["dec.0.W_ed.W_kv"][1] == (6, 10) and found["enc.0.W.W_qkv"][1] == (6, 6, 10) and found["enc.0.W.W_o"][1] == (10,)
-    assert all(sum(rows) == len(parameter) for parameter, rows in found.values())
+    matrices = hidden_matrices(MODELS[EDHyper](small(EDHyper)))
+    assert {name.rpartition(".")[2] for name in matrices} == {"W_qkv", "W_q", "W_kv", "W_o", "W_mlp1", "W_mlp2", "W_mlp3", "W_mlp4"}
+    assert matrices["dec.0.W_ed.W_kv"][1] == (6, 10) and matrices["enc.0.W.W_qkv"][1] == (6, 6, 10) and matrices["enc.0.W.W_o"][1] == (10,)
+    assert all(sum(rows) == len(parameter) for parameter, rows in matrices.values())
 
 
 def test_what_decays() -> None:
     model = MODELS[DHyper](small(DHyper))
     (adamw,) = optimisers(model, "adamw", 0.1, weight_decay=0.3)
     names = {id(parameter): name.rpartition(".")[2] for name, parameter in model.named_parameters()}
-    decayed, kept = ({names[id(p)] for p in group["params"]} for group in adamw.param_groups)
+    decayed, undecayed = ({names[id(p)] for p in group["params"]} for group in adamw.param_groups)
     assert [group["weight_decay"] for group in adamw.param_groups] == [0.3, 0.0]
     assert decayed == {"W_qkv", "W_o", "W_mlp1", "W_mlp2", "W_u"}
-    assert kept == {"W_e", "W_p", "b_qkv", "b_o", "b_mlp1", "b_mlp2", "gamma1", "beta1", "gamma2", "beta2", "gamma", "beta"}
+    assert undecayed == {"W_e", "W_p", "b_qkv", "b_o", "b_mlp1", "b_mlp2", "gamma1", "beta1", "gamma2", "beta2", "gamma", "beta"}
 
 
 @pytest.mark.parametrize(("n", "m"), [(7, 7), (5, 13), (13, 5), (1, 3)])
@@ -109,17 +109,17 @@ def test_a_state_resumes_bit_for_bit() -> None:
                 optimiser.step()
                 optimiser.zero_grad()
 
-    whole = MODELS[DHyper](small(DHyper), generator=rng(0))
-    both = optimisers(whole, "muon", 0.02)
-    run(whole, both, 2)
+    uninterrupted = MODELS[DHyper](small(DHyper), generator=rng(0))
+    both = optimisers(uninterrupted, "muon", 0.02)
+    run(uninterrupted, both, 2)
     again = MODELS[DHyper](small(DHyper), generator=rng(5))
-    again.load_state_dict(whole.state_dict())
+    again.load_state_dict(uninterrupted.state_dict())
     resumed = optimisers(again, "muon", 0.02)
     for optimiser, saved in zip(resumed, both, strict=True):
         optimiser.load_state_dict(copy.deepcopy(saved.state_dict()))
-    run(whole, both, 3)
+    run(uninterrupted, both, 3)
     run(again, resumed, 3)
-    assert all(a.equal(b) for a, b in zip(whole.parameters(), again.parameters(), strict=True))
+    assert all(a.equal(b) for a, b in zip(uninterrupted.parameters(), again.parameters(), strict=True))
 
 
 def test_an_unknown_optimiser() -> None:

@@ -34,9 +34,9 @@ def theta_of(model: torch.nn.Module, of=weight) -> ETheta:
         return of(linear.weight).reshape(H, D_E // H, D_E), of(linear.bias).reshape(H, D_E // H)
 
     def layer(block: torch.nn.Module) -> Layer:
-        own, out = block.attention.self, block.attention.output
+        attention, out = block.attention.self, block.attention.output
         return Layer(
-            MHAttentionTheta(*heads(own.query), *heads(own.key), *heads(own.value), of(out.dense.weight), of(out.dense.bias)),
+            MHAttentionTheta(*heads(attention.query), *heads(attention.key), *heads(attention.value), of(out.dense.weight), of(out.dense.bias)),
             of(out.LayerNorm.weight), of(out.LayerNorm.bias), of(block.output.LayerNorm.weight), of(block.output.LayerNorm.bias),
             of(block.intermediate.dense.weight), of(block.intermediate.dense.bias), of(block.output.dense.weight), of(block.output.dense.bias),
         )  # fmt: skip

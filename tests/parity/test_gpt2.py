@@ -29,7 +29,7 @@ def theta_of(model: torch.nn.Module, of=weight) -> DTheta:
 
     def attention(block: torch.nn.Module) -> MHAttentionTheta:
         W, b = of(block.attn.c_attn.weight).T, of(block.attn.c_attn.bias)  # Conv1D has its weight transposed
-        (W_q, W_k, W_v), (b_q, b_k, b_v) = ((part.reshape(H, D_E // H, *part.shape[1:]) for part in whole.chunk(3)) for whole in (W, b))
+        (W_q, W_k, W_v), (b_q, b_k, b_v) = ((part.reshape(H, D_E // H, *part.shape[1:]) for part in stacked.chunk(3)) for stacked in (W, b))
         return MHAttentionTheta(W_q, b_q, W_k, b_k, W_v, b_v, of(block.attn.c_proj.weight).T, of(block.attn.c_proj.bias))
 
     def layer(block: torch.nn.Module) -> Layer:

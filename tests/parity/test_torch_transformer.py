@@ -42,10 +42,10 @@ class Peer(nn.Module):
 
 
 def theta_of(model: Peer, of=weight) -> EDTheta:
-    def attention(own: nn.MultiheadAttention) -> MHAttentionTheta:
-        W, b = of(own.in_proj_weight), of(own.in_proj_bias)
-        (W_q, W_k, W_v), (b_q, b_k, b_v) = ((part.reshape(H, D_E // H, *part.shape[1:]) for part in whole.chunk(3)) for whole in (W, b))
-        return MHAttentionTheta(W_q, b_q, W_k, b_k, W_v, b_v, of(own.out_proj.weight), of(own.out_proj.bias))
+    def attention(module: nn.MultiheadAttention) -> MHAttentionTheta:
+        W, b = of(module.in_proj_weight), of(module.in_proj_bias)
+        (W_q, W_k, W_v), (b_q, b_k, b_v) = ((part.reshape(H, D_E // H, *part.shape[1:]) for part in stacked.chunk(3)) for stacked in (W, b))
+        return MHAttentionTheta(W_q, b_q, W_k, b_k, W_v, b_v, of(module.out_proj.weight), of(module.out_proj.bias))
 
     def norms(layer: nn.Module, *names: str) -> list[Tensor]:
         return [of(part) for name in names for part in (getattr(layer, name).weight, getattr(layer, name).bias)]

@@ -44,20 +44,20 @@ def test_parts_are_all_rows_once() -> None:
 
 def test_augmentation_spares_the_ends_and_nothing_else() -> None:
     rows = [[HYPER.bos_token, *([i % 19 for i in range(200)]), HYPER.eos_token], ROWS[1]]
-    given = batch(rows)
-    same = augmented(given, "x", HYPER, 0.0, 0.0, 1)
-    assert same is given
-    noisy, lengths = augmented(given, "x", HYPER, 0.5, 0.0, 1).streams["x"]
-    changed = (noisy[0, 1:201] != given.streams["x"][0][0, 1:201]).mean()
+    plain = batch(rows)
+    same = augmented(plain, "x", HYPER, 0.0, 0.0, 1)
+    assert same is plain
+    noisy, lengths = augmented(plain, "x", HYPER, 0.5, 0.0, 1).streams["x"]
+    changed = (noisy[0, 1:201] != plain.streams["x"][0][0, 1:201]).mean()
     assert lengths.tolist() == [202, 3] and 0.35 < changed < 0.6 and noisy[0, :202].max() == HYPER.eos_token
     assert noisy[0, 0] == HYPER.bos_token and noisy[0, 201] == HYPER.eos_token and (noisy[0, 1:201] < HYPER.mask_token).all()
-    dropped, lengths = augmented(given, "x", HYPER, 0.0, 0.3, 1).streams["x"]
+    dropped, lengths = augmented(plain, "x", HYPER, 0.0, 0.3, 1).streams["x"]
     assert 110 < lengths[0] < 170 and dropped[0, 0] == HYPER.bos_token and dropped[0, lengths[0] - 1] == HYPER.eos_token
-    kept = dropped[0, 1 : lengths[0] - 1].tolist()
+    remaining = dropped[0, 1 : lengths[0] - 1].tolist()
     rest = iter(rows[0][1:-1])
-    assert all(one in rest for one in kept), "what is kept is in its old order"
-    again = augmented(given, "x", HYPER, 0.0, 0.3, 1).streams["x"]
-    assert again[0].tolist() == dropped.tolist() and augmented(given, "x", HYPER, 0, 0.3, 2).streams["x"][1][0] != lengths[0]
+    assert all(one in rest for one in remaining), "what is kept is in its old order"
+    again = augmented(plain, "x", HYPER, 0.0, 0.3, 1).streams["x"]
+    assert again[0].tolist() == dropped.tolist() and augmented(plain, "x", HYPER, 0, 0.3, 2).streams["x"][1][0] != lengths[0]
 
 
 @pytest.mark.slow
@@ -93,10 +93,10 @@ def test_folds_validate_on_every_record_once(tmp_path: Path) -> None:
         from transalg.training.prepare import prepare
         from transalg.training.report import Report
 
-        found = prepare(replace(config("classify", tmp_path), folds=4, fold=fold), tmp_path / "run", Report())
-        assert found.valid is not None and len(found.valid) == 2 and len(found.train.rows()) == 6
-        ids, lengths = found.valid.batch(np.arange(2)).streams["x"]
-        seen += [found.tokenizer.decode(row[:length].tolist()) for row, length in zip(ids, lengths, strict=True)]
+        prepared = prepare(replace(config("classify", tmp_path), folds=4, fold=fold), tmp_path / "run", Report())
+        assert prepared.valid is not None and len(prepared.valid) == 2 and len(prepared.train.rows()) == 6
+        ids, lengths = prepared.valid.batch(np.arange(2)).streams["x"]
+        seen += [prepared.tokenizer.decode(row[:length].tolist()) for row, length in zip(ids, lengths, strict=True)]
     assert sorted(seen) == sorted(WORDS)
 
 

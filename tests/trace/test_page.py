@@ -49,8 +49,8 @@ def test_the_page_holds_every_step_and_every_algorithm_called() -> None:
 def test_a_text_cannot_break_out_of_the_page() -> None:
     """Neither by its characters nor by a token that is more than one."""
     theta = DTheta.init(N_V=5, ell_max=7, L=1, H=1, d_e=2, d_mlp=3)
-    whole = run(DTransformer, [0, 1], theta, vocabulary=["</script><img onerror=x>", "b", "mask", "bos", "eos"])
-    for trace in (example(find("10"), "</script><img onerror=x>").trace(), whole):
+    long_token = run(DTransformer, [0, 1], theta, vocabulary=["</script><img onerror=x>", "b", "mask", "bos", "eos"])
+    for trace in (example(find("10"), "</script><img onerror=x>").trace(), long_token):
         html = page(trace)
         assert html.count("</script>") == 2
         assert data_of(html)["vocabulary"] == list(trace.vocabulary)

@@ -32,14 +32,14 @@ def test_fifty_steps_of_literal_training(task: str, tmp_path: Path, monkeypatch:
     rows: list[Any] = []
     masked: list[torch.Tensor] = []
 
-    def remember(self: Any, *given: Any, make: Any = Loop.__init__) -> None:
-        make(self, *given)
+    def remember(self: Any, *arguments: Any, make: Any = Loop.__init__) -> None:
+        make(self, *arguments)
         started.append((self.model.theta(), self.hyper))
 
     make_example = type(find(task)).example
 
-    def note(self: Any, batch: Any, *given: Any) -> Any:
-        example = make_example(self, batch, *given)
+    def note(self: Any, batch: Any, *arguments: Any) -> Any:
+        example = make_example(self, batch, *arguments)
         streams = {name: torch.from_numpy(ids[0, : lengths[0]]) for name, (ids, lengths) in batch.streams.items()}
         rows.append(streams)
         if task == "mlm":

@@ -21,7 +21,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has the setting")
-def test_pages_are_not_cleared_anew() -> None:
+def test_pages_are_not_cleared_again() -> None:
     def faults(keep: bool) -> int:
         return int(subprocess.run([sys.executable, "-c", PROBE.format(keep=keep)], capture_output=True, text=True, check=True).stdout)
 

@@ -72,8 +72,8 @@ def decoding(rank: int, folder: str) -> None:
     dist.init_process_group("gloo", store=dist.FileStore(os.path.join(folder, "store"), 2), rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
     with torch.no_grad():
-        found = decoded(shard(make(), mesh), shard(make_pairs(), mesh))
-    save_file(found, os.path.join(folder, f"{rank}.safetensors"))
+        logits = decoded(shard(make(), mesh), shard(make_pairs(), mesh))
+    save_file(logits, os.path.join(folder, f"{rank}.safetensors"))
     leave()
 
 
@@ -84,10 +84,10 @@ def make_pairs() -> EDTransformer:
 def decoded(one: DTransformer, pairs: EDTransformer) -> dict[str, torch.Tensor]:
     """Logits of a prefill of five tokens and of two more."""
     x = IDS[0]
-    found = {}
+    logits = {}
     for name, model, cache in (("D", one, one.cache(3)), ("ED", pairs, pairs.cache(IDS[1], [7, 5, 2]))):
-        found[name] = torch.cat([model.decode(x[:, :5], cache), model.decode(x[:, 5:], cache)], dim=1)
-    return found
+        logits[name] = torch.cat([model.decode(x[:, :5], cache), model.decode(x[:, 5:], cache)], dim=1)
+    return logits
 
 
 def test_decoding_with_sharded_models(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_resuming_is_bit_for_bit(task: str, tmp_path: Path) -> None:
     files(tmp_path)
     assert run(task, tmp_path, "whole").reason == "done"
     stopped = run(task, tmp_path, "stopped", report=At(5, interrupt))
-    assert stopped.reason == "interrupted" and stopped.state.step == 6  # the step that was under way is done and saved
+    assert stopped.reason == "interrupted" and stopped.state.step == 6  # the step that was running is completed and saved
     with pytest.raises(Crash):
         run(task, tmp_path, "crashed", report=At(7, crash))
     assert checkpoints.load_metadata(tmp_path / "crashed" / "last.safetensors").state["step"] == 6
@@ -221,11 +221,11 @@ from transalg.training.report import Report
 folder = Path(sys.argv[1])
 draw = random.Random(5)
 
-told, tell = os.pipe()
+read_end, write_end = os.pipe()
 
-class Tell(Report):
+class SignalSteps(Report):
     def step(self, *_):
-        os.write(tell, b".")
+        os.write(write_end, b".")
 
 def attempt(out, patch=lambda: None, steps=10**6):
     child = os.fork()
@@ -234,7 +234,7 @@ def attempt(out, patch=lambda: None, steps=10**6):
     patch()
     options = {"steps": steps, "save_every": 1, "eval_every": 2, "schedule": "constant", "warmup": 0}
     chosen = config("lm", folder, {"d_e": 34, "d_mlp": 257}, **options)
-    train(chosen, folder / out, resume=True, changes={"train": {"steps": steps}}, report=Tell())
+    train(chosen, folder / out, resume=True, changes={"train": {"steps": steps}}, report=SignalSteps())
     os._exit(0)
 
 def die():
@@ -247,9 +247,9 @@ def kill(child):
         pass
 
 def while_writing(share, name):
-    whole = checkpoints.save_file
+    save_file = checkpoints.save_file
     def half(tensors, path, *rest):
-        whole(tensors, path, *rest)
+        save_file(tensors, path, *rest)
         if name in str(path):
             os.truncate(path, int(share * os.path.getsize(path)))
             die()
@@ -259,9 +259,9 @@ def while_writing(share, name):
 
 def around(name, before):
     module = checkpoints if name == "save" else os
-    whole = getattr(module, name)
+    function = getattr(module, name)
     def act(*arguments, **more):
-        if not before: whole(*arguments, **more)
+        if not before: function(*arguments, **more)
         if name != "save" or "last" in str(arguments[0]): die()
     def patch():
         setattr(module, name, act)
@@ -274,14 +274,14 @@ os.waitpid(attempt("run", around("save", False)), 0)  # so that there is a first
 while kills < 60:
     timed = kills >= len(moments)
     child = attempt("run", (lambda: None) if timed else moments[kills])
-    if timed:  # at a random moment: behind some steps, or before the first, and a little later
+    if timed:  # at a random moment: after some steps, or before the first, and a little later
         for _ in range(draw.choice([0, 1, 1, 2])):
-            if not os.read(told, 1): break
+            if not os.read(read_end, 1): break
         signal.signal(signal.SIGALRM, lambda *_: kill(child))
         signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0005, 0.02))
     status = os.waitpid(child, 0)[1]
     signal.setitimer(signal.ITIMER_REAL, 0)
-    while select.select([told], [], [], 0)[0]: os.read(told, 65536)
+    while select.select([read_end], [], [], 0)[0]: os.read(read_end, 65536)
     assert status in (0, signal.SIGKILL), status
     kills += 1
     tensors, metadata = checkpoints.load(folder / "run" / "last.safetensors")
@@ -305,8 +305,8 @@ def test_killed_at_any_moment_it_resumes_from_a_whole_checkpoint(tmp_path: Path)
     files(tmp_path)
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
-    assert found["kills"] >= 50 and found["step"] > 5, found
+    result = json.loads(done.stdout)
+    assert result["kills"] >= 50 and result["step"] > 5, result
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path) -> None:
@@ -342,8 +342,8 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
     files(tmp_path)
     run("lm", tmp_path, "run", report=At(3, interrupt))
     path = tmp_path / "run" / "last.safetensors"
-    whole = path.read_bytes()
-    for damaged in (whole[:-5], whole[:50], b"", b"no safetensors"):
+    intact = path.read_bytes()
+    for damaged in (intact[:-5], intact[:50], b"", b"no safetensors"):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"last\.safetensors: not a complete checkpoint of transalg"):
             train(None, tmp_path / "run", resume=True)
@@ -351,7 +351,7 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
     checkpoints.save(path, {"model.W_e": torch.ones(2, 3)}, Metadata(task="lm", hyper=small(DHyper), state={}))
     with pytest.raises(ValueError, match="cannot be resumed from: the checkpoint has other parameters"):
         train(None, tmp_path / "run", resume=True)
-    path.write_bytes(whole)
+    path.write_bytes(intact)
     (tmp_path / "run" / "config.toml").write_text("task = lm")
     with pytest.raises(ValueError, match=r"config\.toml: not TOML"):
         train(None, tmp_path / "run", resume=True)

@@ -33,10 +33,10 @@ def torchrun(*arguments: str, restarts: int = 0) -> None:
 
 
 def metrics(run: Path) -> list[dict[str, float]]:
-    found = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    for line in found:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
         line.pop("seconds")
-    return found
+    return lines
 
 
 def assert_like_one_process(folder: Path, out: str, task: str) -> None:
@@ -58,9 +58,9 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -
 
 def test_two_processes_by_the_command_and_then_one(tmp_path: Path) -> None:
     files(tmp_path)
-    given = options("mlm", tmp_path, **OPTIONS)
-    flags = [f"--{name}={value}" for name, value in given.items() if name not in ("task", "model", "train")]
-    flags += [f"--{table}.{name}={value}" for table in ("model", "train") for name, value in given[table].items() if name != "steps"]
+    settings = options("mlm", tmp_path, **OPTIONS)
+    flags = [f"--{name}={value}" for name, value in settings.items() if name not in ("task", "model", "train")]
+    flags += [f"--{table}.{name}={value}" for table in ("model", "train") for name, value in settings[table].items() if name != "steps"]
     torchrun("-m", "transalg", "train", "mlm", "--out", str(tmp_path / "two"), *flags, "--train.steps", "9", "--train.patience", "1000")
     assert_like_one_process(tmp_path, "two", "mlm")
 

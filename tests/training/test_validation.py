@@ -21,11 +21,11 @@ from transalg.training.validation import validate
 
 def inputs(task: str, rows: Rows, hyper: Hyper) -> list[list[list[int]]]:
     """What the model reads of each row, and which tokens of it are predicted, without padding."""
-    found = []
+    rows_read = []
     for _, example in evaluation.evaluation_examples(find(task), rows, hyper):
         for i, length in enumerate(example.lengths[0].tolist()):
-            found.append([tensor[i, :length].tolist() for tensor in example.tensors if tensor.ndim == 2])
-    return found
+            rows_read.append([tensor[i, :length].tolist() for tensor in example.tensors if tensor.ndim == 2])
+    return rows_read
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -13,17 +13,17 @@ from transalg.verify.cases import Case, cases, shrunk, small, verify
 
 
 def test_every_architecture_and_every_preset_is_looked_at() -> None:
-    found = list(cases())
-    assert {case.architecture for case in found} == {"DTransformer", "ETransformer", "EDTransformer", "Classifier"}
-    assert {case.variant for case in found} >= set(PRESETS)
+    every = list(cases())
+    assert {case.architecture for case in every} == {"DTransformer", "ETransformer", "EDTransformer", "Classifier"}
+    assert {case.variant for case in every} >= set(PRESETS)
 
 
 @pytest.mark.parametrize("case", [case for case in cases() if case.variant in PRESETS], ids=lambda case: case.variant)
 def test_presets_keep_their_departures_when_shrunk(case: Case) -> None:
     published = PRESETS[case.variant].hyper.departures()
-    kept = case.hyper.departures()
-    changed = {name for name in published if kept.get(name) != published[name]}
-    assert changed <= {"band", "d_attn", "d_mid"} and (published.keys() - kept.keys()) <= {"d_attn", "d_mid"}
+    shrunken = case.hyper.departures()
+    changed = {name for name in published if shrunken.get(name) != published[name]}
+    assert changed <= {"band", "d_attn", "d_mid"} and (published.keys() - shrunken.keys()) <= {"d_attn", "d_mid"}
     again = shrunk(case.hyper)
     assert again.departures() == case.hyper.departures()
 
@@ -32,8 +32,8 @@ def test_a_broken_model_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None
     """The tool can fail: an engine whose causal attention sees everything."""
     case = next(cases())
     assert verify(case).holds
-    whole = kernels.dense
-    monkeypatch.setattr(kernels, "dense", lambda q, k, v, **options: whole(q, k, v, **options | {"causal": False}))
+    dense = kernels.dense
+    monkeypatch.setattr(kernels, "dense", lambda q, k, v, **options: dense(q, k, v, **options | {"causal": False}))
     verdict = verify(case)
     assert not verdict.holds and verdict.of_P > 1e-3 and verdict.laws["cache"] > 1e-3
 

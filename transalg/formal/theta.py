@@ -11,7 +11,7 @@ from .tree import Device, Theta
 
 Special = tuple[int | None, int | None, int | None]  # the IDs of mask_token, bos_token and eos_token
 SPECIAL = ("mask_token", "bos_token", "eos_token")
-Own = TypeVar("Own", bound="TransformerTheta")
+AnyTransformerTheta = TypeVar("AnyTransformerTheta", bound="TransformerTheta")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,21 +162,23 @@ class TransformerTheta(Theta):
         return self.special_tokens[name]
 
     @classmethod
-    def from_named(cls: type[Own], named: dict[str, Tensor], special: Special | None = None) -> Own:
+    def from_named(
+        cls: type[AnyTransformerTheta], named: dict[str, Tensor], special: Special | None = None
+    ) -> AnyTransformerTheta:
         """The θ with this `named()` and these special tokens."""
-        theta: Own = super().from_named(named)
+        theta: AnyTransformerTheta = super().from_named(named)
         return replace(theta, special=special)
 
     @classmethod
     def init(
-        cls: type[Own],
+        cls: type[AnyTransformerTheta],
         *,
         special: Special | None = None,
         generator: torch.Generator | None = None,
         dtype: torch.dtype = torch.float64,
         device: Device | None = None,
         **sizes: int,
-    ) -> Own:
+    ) -> AnyTransformerTheta:
         """A random θ, see `draw`. Its sizes are those that its declarations name, see `symbols`.
 
         d_attn and d_mid are d_e / H unless given.

@@ -19,7 +19,8 @@ DEPTHS = {"layers": "L", "enc": "L_enc", "dec": "L_dec"}  # the symbol of a tupl
 # What attention maps between; inside a layer the residual stream makes all three d_e.
 STREAM = ("d_x", "d_z", "d_out")
 
-Own = TypeVar("Own", bound="Theta")  # not typing.Self, which the run-time checker of the tests does not know
+# not typing.Self, which the run-time checker of the tests does not know
+AnyTheta = TypeVar("AnyTheta", bound="Theta")
 Part = Union[Tensor, "Theta", tuple["Theta", ...]]
 Device = torch.device | str
 
@@ -46,21 +47,21 @@ class Theta:
         count = sum(part.numel() for part in self.named().values())
         return f"{type(self).__name__}({sizes}: {count:,} numbers)"
 
-    def __add__(self: Own, other: Own) -> Own:
+    def __add__(self: AnyTheta, other: AnyTheta) -> AnyTheta:
         return self._map(torch.add, other)
 
-    def __sub__(self: Own, other: Own) -> Own:
+    def __sub__(self: AnyTheta, other: AnyTheta) -> AnyTheta:
         return self._map(torch.sub, other)
 
-    def __rmul__(self: Own, scalar: float) -> Own:
+    def __rmul__(self: AnyTheta, scalar: float) -> AnyTheta:
         return self._map(lambda part: scalar * part)
 
-    def to(self: Own, target: torch.dtype | Device) -> Own:
+    def to(self: AnyTheta, target: torch.dtype | Device) -> AnyTheta:
         """The same θ in another dtype or on another device: `Tensor.to` for every part."""
         return self._map(lambda part: part.to(target))
 
-    def _map(self: Own, f: Callable[..., Tensor], *others: Own) -> Own:
-        result: Own = pytree.tree_map(f, self, *others)
+    def _map(self: AnyTheta, f: Callable[..., Tensor], *others: AnyTheta) -> AnyTheta:
+        result: AnyTheta = pytree.tree_map(f, self, *others)
         return result
 
     def named(self) -> dict[str, Tensor]:
@@ -68,7 +69,7 @@ class Theta:
         return {name: part for name, _, part in self._parts()}
 
     @classmethod
-    def from_named(cls: type[Own], named: dict[str, Tensor]) -> Own:
+    def from_named(cls: type[AnyTheta], named: dict[str, Tensor]) -> AnyTheta:
         """The θ with this `named()`."""
         theta = cls(**{field.name: _from_named(field, named, cls) for field in _fields(cls)})
         if unknown := named.keys() - theta.named().keys():
@@ -113,12 +114,12 @@ class Theta:
 
     @classmethod
     def draw(
-        cls: type[Own],
+        cls: type[AnyTheta],
         sizes: dict[str, int],
         generator: torch.Generator | None,
         dtype: torch.dtype,
         device: Device | None,
-    ) -> Own:
+    ) -> AnyTheta:
         """Random parameters: W ∼ 𝒩(0, 1/d), γ = 1, all else 0.
 
         d is the length of what W multiplies; of what it gives, for the embeddings W_e and W_p.

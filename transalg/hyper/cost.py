@@ -88,7 +88,7 @@ def sharded_train_bytes(hyper: Hyper, ell: int, batch: int, processes: int, byte
         layers[layer] = layers.get(layer, 0) + prod(shape)
     rest = layers.pop("")  # embeddings, the last norm: whole during the whole step
     return divided | {
-        "layers under way": (3 * max(layers.values()) + 2 * rest) * bytes_each,
+        "gathered layers": (3 * max(layers.values()) + 2 * rest) * bytes_each,
         "activations": checkpointed_activations(hyper, ell) * batch * ell * bytes_each,
         "logits": undivided["logits"],
     }

@@ -45,7 +45,7 @@ def row_lengths(symbol: str, lengths: object, shape: tuple[int, ...], *, least: 
 
 
 def _whole(length: int) -> int:
-    """NumPy's whole numbers as Python's; anything else, for which the types lie, as it is."""
+    """NumPy's whole numbers as Python's; anything else, which a caller may pass despite the annotation, as it is."""
     return operator.index(length) if isinstance(length, SupportsIndex) and not isinstance(length, bool) else length
 
 

@@ -49,7 +49,7 @@ class _LogLoss(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:
-            raise RuntimeError("log_loss: backward a second time; its gradients are given away the first time")
+            raise RuntimeError("log_loss: backward a second time; the first one frees its gradients")
         gradients, ctx.gradients = ctx.gradients, None  # scaled in place: one of them is as large as W_u
         if not (scale.device.type == "cpu" and scale == 1):
             gradients = [None if gradient is None else gradient.mul_(scale) for gradient in gradients]

@@ -85,7 +85,7 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
         dtype: torch.dtype | None = None,
         **departures: Value,
     ) -> AnyTransformer:
-        """The model whose θ is given. What θ does not show, `norm="RMSnorm"` say, comes by its name in hyper; or as one `hyper`."""
+        """The model with this θ. What θ does not show, such as `norm="RMSnorm"`, is passed as a keyword, or all of it as one `hyper`."""
         hyper = bridge.hyper_of(theta, cls.hyper_kind, departures, hyper)
         first = next(iter(theta.named().values()))
         model = cls(hyper, device=device or first.device, dtype=dtype or first.dtype)
