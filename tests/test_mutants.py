@@ -207,7 +207,7 @@ LAYERS, ARCHITECTURES, ATTENTION, CACHE = (f"model/{name}.py" for name in ("laye
 NORM, MASK, POSITIONS, DECODER = (f"model/{name}.py" for name in ("norm", "mask", "positions", "decoder"))
 
 DECODED, SAMPLERS, BEAMS = (f"inference/test_{name}.py::" for name in ("decoding", "samplers", "beams"))
-CPU, SHORT = "cpu/test_kernels.py::", "cpu/test_kernels.py::test_one_token_of_one_row_goes_a_short_way_or_the_usual_one"
+CPU, SHORT = "cpu/test_kernels.py::", "cpu/test_kernels.py::test_one_token_of_one_row_takes_the_fast_path_or_the_usual_one"
 GENERATE, DECODING = DECODED + "test_generation_is_algorithm_14[tied=True]", "inference/decoding.py"
 ENGINE = [
     # Norms, attention, layers
@@ -330,12 +330,12 @@ ENGINE = [
     Mutant("PackedLinear", " or activation not in FUSED", "", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
     Mutant("_attention", "-width:], values[:, -width:]", "1 - width :], values[:, 1 - width :]", SHORT, "cpu/single_token.py"),
     Mutant("_fast_path", "positions[t : t + 1]", "positions[: 1]", SHORT, "cpu/single_token.py"),
-    Mutant("_known", "type(attention.positions) in POSITIONS_KNOWN", "True", CPU + "test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way", "cpu/single_token.py"),
-    Mutant("_known", "original_class(model) in (DTransformer, EDTransformer)", "True", CPU + "test_a_model_or_an_attention_of_a_derived_class_goes_the_usual_way", "cpu/single_token.py"),
-    Mutant("_known", "original_class(attention) is Attention", "True", CPU + "test_a_model_or_an_attention_of_a_derived_class_goes_the_usual_way", "cpu/single_token.py"),
+    Mutant("_known", "type(attention.positions) in POSITIONS_KNOWN", "True", CPU + "test_a_unit_that_the_fast_path_does_not_know_takes_the_usual_path", "cpu/single_token.py"),
+    Mutant("_known", "original_class(model) in (DTransformer, EDTransformer)", "True", CPU + "test_a_model_or_an_attention_of_a_derived_class_takes_the_usual_path", "cpu/single_token.py"),
+    Mutant("_known", "original_class(attention) is Attention", "True", CPU + "test_a_model_or_an_attention_of_a_derived_class_takes_the_usual_path", "cpu/single_token.py"),
     Mutant("WrappedDecoder", "any(kernel.changed() for kernel in self.all_kernels)", "False", CPU + "test_a_packed_copy_whose_weights_have_changed_is_refused", "cpu/wrapped.py"),
     Mutant("_shown", 'shown["special"] = SpecialTokens(*theta.special)', "pass", "model/test_bridge.py::test_special_tokens_go_along", "model/bridge.py"),
-    Mutant("_known", " and type(layer.mlp) is MLP", "", CPU + "test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way", "cpu/single_token.py"),
+    Mutant("_known", " and type(layer.mlp) is MLP", "", CPU + "test_a_unit_that_the_fast_path_does_not_know_takes_the_usual_path", "cpu/single_token.py"),
     Mutant("Fingerprint", " and torch.equal(self.product, other.product)", "", CPU + "test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same", "cpu/fingerprint.py"),
     Mutant("Fingerprint", "(self.address, self.version) == (other.address, other.version)", "True", CPU + "test_a_fingerprint_shows_every_change_that_torch_counts", "cpu/fingerprint.py"),
     Mutant("WrappedDecoder", " < self.hyper.N_V", "", SHORT, "cpu/wrapped.py"),

@@ -91,8 +91,8 @@ DECODERS = {name: hyper for name, hyper in UNITS.items() if isinstance(hyper, DH
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("alike", [True, False])
 @pytest.mark.parametrize("hyper", DECODERS.values(), ids=DECODERS)
-def test_one_token_of_one_row_goes_a_short_way_or_the_usual_one(hyper: Hyper, alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same logits for every unit; where the short way is taken, not through the layers; the same refusals."""
+def test_one_token_of_one_row_takes_the_fast_path_or_the_usual_one(hyper: Hyper, alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same logits for every unit; where the fast path is taken, not through the layers; the same refusals."""
     hyper = replace(hyper, d_attn=4, d_mid=4 if alike else 5)
     model = randomised(build(hyper, dtype=torch.float64), rng(2)).eval()
     short = pack(model, 1)
@@ -236,7 +236,7 @@ def test_memory_and_what_is_shared() -> None:
     model = DTransformer(GPT).eval()
     small = quantize(model)
     taken = sum(part.nbytes for part in (*kernels(small).values(), *small.parameters()))
-    assert taken < 0.36 * sum(part.nbytes for part in model.parameters()), "the table of embeddings is there twice"
+    assert taken < 0.36 * sum(part.nbytes for part in model.parameters()), "the table of embeddings exists twice"
     assert small.gamma.data_ptr() == model.gamma.data_ptr() and isinstance(model.layers[0].W.W_qkv, torch.nn.Parameter)
     assert {name for name, _ in model.named_parameters()} == {name for name, _ in DTransformer(GPT).named_parameters()}
     assert isinstance(pack(model, least=0).layers[0].W.kernels["W_qkv"], PackedLinear)
@@ -361,7 +361,7 @@ def test_a_fingerprint_shows_every_change_that_torch_counts() -> None:
     assert fingerprint.Fingerprint.take(inside).same(fingerprint.Fingerprint.take(inside))
 
 
-def test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_the_fast_path_does_not_know_takes_the_usual_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever unit it is: positions, norm, MLP, mask, heads."""
 
     class Other(type(POSITIONS["learned"])):
@@ -385,7 +385,7 @@ def test_a_unit_that_the_short_way_does_not_know_goes_the_usual_way(monkeypatch:
     assert pack(DTransformer(plain, dtype=torch.float64), 1).single_token is not None
 
 
-def test_a_model_or_an_attention_of_a_derived_class_goes_the_usual_way() -> None:
+def test_a_model_or_an_attention_of_a_derived_class_takes_the_usual_path() -> None:
     """What it computes may be anything."""
 
     class Capped(DTransformer):

@@ -73,7 +73,7 @@ def test_prediction_is_algorithm_15(case) -> None:
         predicted = predict(model, z, tau=tau, generator=rng(6), ell_gen=min(ell, 7))
         assert predicted == [formally_seq2seq(model, one, min(ell, 7), tau, rng(6)) for one in z]
         assert predicted == [predict(pack(model, 1), [one], tau=tau, generator=rng(6), ell_gen=min(ell, 7))[0] for one in z], (
-            "the short way"
+            "the fast path"
         )
 
 
@@ -90,7 +90,7 @@ def test_rows_end_at_their_own_time() -> None:
         assert one.ended == (one.log_p_eos is not None) == (len(one.ids) < 19)
 
 
-def test_the_row_that_is_left_goes_the_short_way() -> None:
+def test_the_row_that_is_left_takes_the_fast_path() -> None:
     hyper = small(DHyper, ell_max=31)
     model = made(DTransformer, hyper, 6)
     short = pack(model, 1)

@@ -39,12 +39,12 @@ def test_tokens_and_lengths(ids: Any, lengths: Any, message: str) -> None:
         D(ids, lengths)
 
 
-def test_ids_of_any_whole_type_and_anything_behind_a_length() -> None:
+def test_ids_of_any_whole_type_and_anything_in_the_padding() -> None:
     expected = D(IDS, [2, 3])
     assert D(IDS.int(), torch.tensor([2, 3])).equal(expected) and D(IDS.to(torch.uint8), (2, 3)).equal(expected)
-    behind = IDS.clone()
-    behind[0, 2] = -100
-    assert D(behind, [2, 3]).equal(expected)
+    padded = IDS.clone()
+    padded[0, 2] = -100
+    assert D(padded, [2, 3]).equal(expected)
     assert (expected[0, 2] == 0).all() and (expected[1, 2] != 0).all()
 
 

@@ -101,8 +101,8 @@ def test_dropped_attention_weights_are_0_and_the_others_larger() -> None:
     ell, p = 64, 0.25
     q, k = (normal(i, 1, 1, ell, 5) for i in range(2))
     v = torch.eye(ell, dtype=torch.float64)[None, None]
-    whole = kernels.dense(q, k, v, causal=False)
+    full = kernels.dense(q, k, v, causal=False)
     dropped = kernels.dense(q, k, v, causal=False, dropout=p)
     gone = dropped == 0
-    assert_close(dropped[~gone], whole[~gone] / (1 - p))
+    assert_close(dropped[~gone], full[~gone] / (1 - p))
     assert abs(gone.double().mean() - p) < 0.03

@@ -57,9 +57,9 @@ def test_no_more_logits_are_held_than_said(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_is_frozen_gets_no_gradient() -> None:
     X, W_u = normal(0, T, D).requires_grad_(), normal(1, N_V, D).requires_grad_()
-    whole = torch.autograd.grad(log_loss(X, W_u, TARGETS), [X, W_u])
-    assert_close(torch.autograd.grad(log_loss(X, W_u.detach(), TARGETS), X)[0], whole[0])
-    assert_close(torch.autograd.grad(log_loss(X.detach(), W_u, TARGETS), W_u)[0], whole[1])
+    at_once = torch.autograd.grad(log_loss(X, W_u, TARGETS), [X, W_u])
+    assert_close(torch.autograd.grad(log_loss(X, W_u.detach(), TARGETS), X)[0], at_once[0])
+    assert_close(torch.autograd.grad(log_loss(X.detach(), W_u, TARGETS), W_u)[0], at_once[1])
 
 
 def test_no_tokens_are_a_loss_of_0() -> None:

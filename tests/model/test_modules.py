@@ -203,8 +203,8 @@ def test_a_cache_may_forget() -> None:
     model.decode(ids, cache)
     cache.truncate([2, 4])
     again = model.decode(torch.tensor([[11], [12]]), cache)
-    whole = model(torch.tensor([[1, 2, 11, 0, 0], [6, 7, 8, 9, 12]]), [3, 5])
-    assert_close(again[:, 0], torch.stack([whole[0, 2], whole[1, 4]]))
+    one_pass = model(torch.tensor([[1, 2, 11, 0, 0], [6, 7, 8, 9, 12]]), [3, 5])
+    assert_close(again[:, 0], torch.stack([one_pass[0, 2], one_pass[1, 4]]))
 
 
 @pytest.mark.parametrize("kind", [DHyper, EDHyper])
@@ -251,11 +251,11 @@ def test_training_with_the_chunked_loss_is_training_with_the_logits() -> None:
 def test_layers_computed_again_give_the_same_gradients(kind: type) -> None:
     """With dropout too: the second time drops what the first time dropped."""
     model = MODELS[kind](small(kind, **RICH[kind] | {"dropout": 0.3}), generator=rng(0), dtype=torch.float64).train()
-    found = []
+    gradients = []
     for recompute in (False, True):
         model.checkpointing = recompute
         model.zero_grad()
         torch.manual_seed(5)
         model(*inputs(kind, full=False)).square().sum().backward()
-        found.append([part.grad.clone() for part in model.parameters() if part.grad is not None])
-    assert all(ours.equal(theirs) for ours, theirs in zip(*found, strict=True))
+        gradients.append([part.grad.clone() for part in model.parameters() if part.grad is not None])
+    assert all(ours.equal(theirs) for ours, theirs in zip(*gradients, strict=True))
