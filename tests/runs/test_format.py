@@ -95,3 +95,6 @@ def test_metadata_is_written_as_it_is_read() -> None:
     for damaged in ("[]", "{}", '{"format": 1}', '{"format": "1", "task": "lm"}'):
         with pytest.raises(ValueError, match="its metadata has no"):
             Metadata.from_json(damaged)
+    for never in (0, -3, True, 1.0, None):
+        with pytest.raises(ValueError, match="its metadata has no format"):
+            Metadata.from_json(json.dumps(json.loads(metadata.to_json()) | {"format": never}))

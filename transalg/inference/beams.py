@@ -144,7 +144,7 @@ def _search(
     beam_caches = [cache.restarted(range(len(states))) for cache in caches]  # `caches` stay empty for greedy decoding
     for cache in beam_caches:
         cache.repeat(beams)
-    bos, eos = models[0].hyper.bos_token, models[0].hyper.eos_token
+    bos, eos = models[0].hyper.bos_token, models[0].hyper.special_tokens.eos
     active = list(states)
     tokens, lost = [[bos] * beams for _ in active], list[int]()
     for ell in range(1, room + 1):
@@ -194,7 +194,7 @@ def _candidates(logits: Tensor, count: int) -> tuple[list[list[float]], list[lis
 
 
 def _extend(
-    state: SearchState, log_P: list[list[float]], candidates: list[list[int]], beams: int, alpha: float, ell: int, eos: int
+    state: SearchState, log_P: list[list[float]], candidates: list[list[int]], beams: int, alpha: float, ell: int, eos: int | None
 ) -> list[int]:
     """Replace the beams by their best extensions by one token; the old beam that each new one extends."""
     extensions = [

@@ -17,11 +17,10 @@ from transalg.model.transformer import Transformer
 from transalg.tasks.predictions import (
     Predictions,
     class_log_probabilities,
-    features_at,
     log_probabilities,
+    masked_tokens,
     next_tokens,
     next_tokens_of_pairs,
-    token_log_probability,
     vocabulary_logits,
 )
 
@@ -42,11 +41,12 @@ def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Prog
     mask, results = models[0].hyper.mask_token, [list[list[tuple[int, float]]]() for _ in rows]
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], models[0].device)
-        features = [features_at(model, ids, ids == mask, lengths) for model in models]
-        P = torch.softmax(vocabulary_logits(models, [X for X, _ in features]), dim=1)
+        predictions = [masked_tokens(model, ids, ids, ids == mask, lengths) for model in models]
+        P = torch.softmax(vocabulary_logits(models, [each.X[: each.count] for each in predictions]), dim=1)
         best = P.topk(min(k, P.shape[1]), dim=1)
-        for place, tokens, probabilities in zip(features[0][1].tolist(), best.indices.tolist(), best.values.tolist(), strict=True):
-            results[index[place // ids.shape[1]]].append(list(zip(tokens, probabilities, strict=True)))
+        row_of_mask = [i for i in index for token in rows[i] if token == mask]
+        for i, tokens, probabilities in zip(row_of_mask, best.indices.tolist(), best.values.tolist(), strict=True):
+            results[i].append(list(zip(tokens, probabilities, strict=True)))
         progress(len(index))
     return results
 
@@ -138,16 +138,16 @@ def _pieces(row: int, length: int, ell_max: int) -> list[tuple[int, int, int, in
 
 
 def _pseudo(models: Sequence[ETransformer], row: Sequence[int], progress: Progress) -> list[float]:
-    """Pseudo-log-likelihood: log P̂ of each token between bos and eos where it alone is masked."""
-    mask = models[0].hyper.mask_token
-    masked = [[*row[:t], mask, *row[t + 1 :]] for t in range(1, len(row) - 1)]
+    """Pseudo-log-likelihood: log P̂ of each token that is not special, where it alone is masked."""
+    hyper, x = models[0].hyper, torch.tensor(row, device=models[0].device)
+    ordinary = [t for t, token in enumerate(row) if token not in hyper.special_tokens]
     results: list[float] = []
-    for i in range(0, len(masked), ROWS):
-        ids, _ = padded(masked[i : i + ROWS], models[0].device)
-        places = torch.arange(i + 1, i + 1 + len(ids), device=ids.device)
+    for i in range(0, len(ordinary), ROWS):
+        places = torch.tensor(ordinary[i : i + ROWS], device=x.device)
+        ids = x.expand(len(places), -1)
         chosen = torch.zeros_like(ids, dtype=torch.bool).scatter(1, places[:, None], True)
-        logits = vocabulary_logits(models, [features_at(model, ids, chosen)[0] for model in models])
-        targets = torch.tensor([row[t] for t in places.tolist()], device=ids.device)
-        results += token_log_probability(logits, targets).tolist()
+        masked = ids.where(~chosen, hyper.mask_token)
+        log_p, _ = log_probabilities(models, [masked_tokens(model, ids, masked, chosen) for model in models])
+        results += log_p.tolist()
     progress(1)
     return results

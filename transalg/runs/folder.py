@@ -4,8 +4,10 @@ from pathlib import Path
 
 import torch
 
+from transalg.hyper import Hyper
 from transalg.runs import checkpoints
 from transalg.runs.metadata import Metadata
+from transalg.tokenization import Tokenizer
 
 BEST, LAST = "best", "last"
 CONFIG, TOKENIZER, METRICS, TENSORBOARD = "config.toml", "tokenizer.json", "metrics.jsonl", "tensorboard"
@@ -39,6 +41,14 @@ def best_tensors(run: Path) -> checkpoints.Tensors:
     tensors = {name: torch.empty(saved.size, dtype=saved.properties.dtype) for name, saved in checkpoints.sharded_sizes(folder).items()}
     checkpoints.load_sharded(folder, tensors)
     return {name.removeprefix(checkpoints.MODEL): tensor for name, tensor in tensors.items()}
+
+
+def load_tokenizer(run: Path, hyper: Hyper) -> Tokenizer:
+    """The tokenizer of a run. Its special tokens are those of the run's model, for tokenizer.json has only their names."""
+    tokenizer = Tokenizer.load(run / TOKENIZER, special=hyper.special_tokens)
+    if tokenizer.N_V != hyper.N_V:
+        raise ValueError(f"{run}: the model has N_V = {hyper.N_V}, but {TOKENIZER} has {tokenizer.N_V} tokens")
+    return tokenizer
 
 
 def _sharded_best(run: Path) -> Path | None:

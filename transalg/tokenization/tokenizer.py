@@ -80,8 +80,12 @@ class Tokenizer(HasSpecialTokens):
 
     def encode_many(self, texts: Iterable[str], *, ends: bool = True, special: bool = False) -> list[list[int]]:
         """x of every text, on all cores."""
-        bos, eos = ([token] if ends and token is not None else [] for token in (self._special.bos, self._special.eos))
-        return [bos + encoding.ids + eos for encoding in self.encodings(list(texts), special=special)]
+        return [self.with_ends(encoding.ids, bos=ends, eos=ends) for encoding in self.encodings(list(texts), special=special)]
+
+    def with_ends(self, ids: list[int], *, bos: bool = True, eos: bool = True) -> list[int]:
+        """IDs with bos before them if `bos`, and with eos after them if `eos`, as far as the vocabulary has them."""
+        before, after = ([token] if token is not None else [] for token in (self._special.bos, self._special.eos))
+        return before * bos + ids + after * eos
 
     def encodings(self, texts: list[str], *, special: bool = False) -> list[tokenizers.Encoding]:
         """The library's own results, without bos and eos, before the IDs become Python's."""
