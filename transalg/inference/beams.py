@@ -1,6 +1,6 @@
 """Algorithm 15 for batches: x̂ for every z, by sampling, greedily, or by beam search. z is encoded once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from transalg.checks import integer, real
 from transalg.cpu import packed
+from transalg.data.files import Progress, no_progress
 from transalg.inference.decoding import Continuation, Decoding, by_length, padded, sample_generators
 from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.inference.samplers import Sampler, Temperature, sampler_chain
@@ -15,7 +16,6 @@ from transalg.model import Cache, EDTransformer
 from transalg.tasks.predictions import ensemble_logits
 
 ROWS = 64  # z that are decoded together
-Progress = Callable[[int], object]  # called with the number of texts that have been finished since the last call
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def sample(
     ell_gen: int | None = None,
     samples: int = 1,
     generator: torch.Generator | None = None,
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> list[list[Continuation]]:
     """Several samples of x̂ for every z, each z as if it were alone."""
     models, room = _checked(model, ell_gen)
@@ -108,7 +108,7 @@ def search(
     alpha: float = 1.0,
     ell_gen: int | None = None,
     n_best: int = 1,
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> list[list[Hypothesis]]:
     """Beam search: the n best x̂ of every z, best first, by log P̂ / ℓ^α.
 

@@ -1,12 +1,13 @@
 """What one pass of a model gives for a text: tokens for its masks, its class, its embedding, its log-probability."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from transalg.checks import integer
+from transalg.data.files import Progress, no_progress
 from transalg.formal.domains import refuse
 from transalg.hyper import Hyper
 from transalg.inference.decoding import by_length, padded
@@ -25,17 +26,12 @@ from transalg.tasks.predictions import (
 )
 
 TokenRows = Sequence[Sequence[int]]
-Progress = Callable[[int], object]  # called with the number of rows that have been finished since the last call
 ROWS = 32  # in one pass
 Pooling = Literal["mean", "first"]
 
 
-def _ignore(_: int) -> None:
-    """No progress is shown."""
-
-
 @torch.inference_mode()
-def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Progress = _ignore) -> list[list[list[tuple[int, float]]]]:
+def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Progress = no_progress) -> list[list[list[tuple[int, float]]]]:
     """For every row, for each of its masks: the k most probable tokens and their P̂."""
     integer("k", k, 1)
     mask, results = models[0].hyper.mask_token, [list[list[tuple[int, float]]]() for _ in rows]
@@ -52,7 +48,7 @@ def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Prog
 
 
 @torch.inference_mode()
-def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress = _ignore) -> Tensor:
+def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress = no_progress) -> Tensor:
     """P̂ of every class, for every row."""
     P = torch.zeros(len(rows), models[0].hyper.N_C, dtype=torch.float64)
     for index in by_length(rows, ROWS):
@@ -63,7 +59,7 @@ def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress =
 
 
 @torch.inference_mode()
-def embed(model: Transformer[Hyper], rows: TokenRows, pooling: Pooling = "mean", progress: Progress = _ignore) -> Tensor:
+def embed(model: Transformer[Hyper], rows: TokenRows, pooling: Pooling = "mean", progress: Progress = no_progress) -> Tensor:
     """A vector for every row, from the last layer (of the encoder, if there is one): the mean over its tokens, or the first token's."""
     if pooling not in ("mean", "first"):
         raise refuse("pooling", "mean or first", pooling)
@@ -90,7 +86,7 @@ def _last_layer(model: Transformer[Hyper], ids: Tensor, lengths: list[int] | Non
 
 @torch.inference_mode()
 def score(
-    models: Sequence[Transformer[Hyper]], rows: TokenRows, z: TokenRows | None = None, progress: Progress = _ignore
+    models: Sequence[Transformer[Hyper]], rows: TokenRows, z: TokenRows | None = None, progress: Progress = no_progress
 ) -> list[list[float]]:
     """For every row, log P̂ of each token but the first, given those before it (and z). An encoder gives it given all other tokens.
 

@@ -1,7 +1,7 @@
 """A trained model with its tokenizer: text in, text out."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack, overload
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from transalg.checks import integer
 from transalg.cpu import packed
 from transalg.cpu import quantize as quantized
+from transalg.data.files import Progress, no_progress
 from transalg.inference import beams as seq2seq
 from transalg.inference import one_pass
 from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, sample_generators
@@ -31,7 +32,6 @@ from transalg.tokenization import Tokenizer
 
 Texts = list[str] | tuple[str, ...]
 Quantize = Literal["int8"] | None
-Progress = Callable[[int], object]  # called with the number of texts that have been finished since the last call
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Run:
         samples: int = 1,
         seed: int | None = None,
         truncate: bool = False,
-        progress: Progress = lambda _: None,
+        progress: Progress = no_progress,
     ) -> list[list[Completion]]:
         """The same as `generate`, with token IDs and log P̂: a list of `samples` completions for every prompt."""
         chain, stops = _samplers(samplers, tau, top_k, top_p, repetition_penalty), stop_strings(stop)
@@ -298,7 +298,7 @@ class Run:
         repetition_penalty: float = 1.0,
         seed: int | None = None,
         too_long: TooLong = "cut",
-        progress: Progress = lambda _: None,
+        progress: Progress = no_progress,
     ) -> list[list[Completion]]:
         """The same as `predict`: for every text the n best of a search, or n samples."""
         self.can("predict")
@@ -322,7 +322,7 @@ class Run:
         return self.fills([text], k, too_long=too_long)[0]
 
     def fills(
-        self, texts: Sequence[str], k: int = 5, *, too_long: TooLong = "cut", progress: Progress = lambda _: None
+        self, texts: Sequence[str], k: int = 5, *, too_long: TooLong = "cut", progress: Progress = no_progress
     ) -> list[list[list[tuple[str, float]]]]:
         """The same as `fill` for several texts. A text longer than ℓ_max is cut with a warning, but never before a mask."""
         self.can("fill")
@@ -344,7 +344,7 @@ class Run:
     @overload
     def classify(self, text: Texts, *, too_long: TooLong = "cut", progress: Progress = ...) -> list[Classification]: ...
     def classify(
-        self, text: str | Texts, *, too_long: TooLong = "cut", progress: Progress = lambda _: None
+        self, text: str | Texts, *, too_long: TooLong = "cut", progress: Progress = no_progress
     ) -> Classification | list[Classification]:
         """The class of a text, or of each of several, with P̂ of every class. A text longer than ℓ_max is cut with a warning."""
         self.can("classify")
@@ -362,7 +362,7 @@ class Run:
         pooling: one_pass.Pooling = "mean",
         normalize: bool = False,
         too_long: TooLong = "cut",
-        progress: Progress = lambda _: None,
+        progress: Progress = no_progress,
     ) -> NDArray[np.float32]:
         """A vector for a text, or a matrix with a row for each of several; of an ensemble, the first model's.
 
@@ -383,7 +383,7 @@ class Run:
         return self.scores([text], contexts=None if context is None else [context], eos=eos)[0]
 
     def scores(
-        self, texts: Sequence[str], *, contexts: Sequence[str] | None = None, eos: bool = False, progress: Progress = lambda _: None
+        self, texts: Sequence[str], *, contexts: Sequence[str] | None = None, eos: bool = False, progress: Progress = no_progress
     ) -> list[Score]:
         """The same as `score` for several texts."""
         self.can("score")
