@@ -282,8 +282,5 @@ def test_bad_folders(runs: dict[str, Run], tmp_path: Path) -> None:
     other = train_tokenizer("char", ["xyz"])
     other.save(damaged / "tokenizer.json")
     assert core["model"]["vocab"] and other.N_V != runs["lm"].tokenizer.N_V
-    with pytest.raises(ValueError, match=r"tokenizer\.json: special: expected token IDs of the vocabulary, from 0 to 5, got \d+"):
-        transalg.load(damaged)
-    train_tokenizer("bpe", ["xyz"], 300).save(damaged / "tokenizer.json")
-    with pytest.raises(ValueError, match=r"N_V = \d+, but tokenizer\.json has \d+ tokens"):
+    with pytest.raises(ValueError, match=r"N_V = \d+, but tokenizer\.json has 6 tokens"):
         transalg.load(damaged)

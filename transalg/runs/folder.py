@@ -8,6 +8,7 @@ from transalg.hyper import Hyper
 from transalg.runs import checkpoints
 from transalg.runs.metadata import Metadata
 from transalg.tokenization import Tokenizer
+from transalg.tokenization.tokenizer import read_core, vocabulary_size
 
 BEST, LAST = "best", "last"
 CONFIG, TOKENIZER, METRICS, TENSORBOARD = "config.toml", "tokenizer.json", "metrics.jsonl", "tensorboard"
@@ -45,10 +46,10 @@ def best_tensors(run: Path) -> checkpoints.Tensors:
 
 def load_tokenizer(run: Path, hyper: Hyper) -> Tokenizer:
     """The tokenizer of a run. Its special tokens are those of the run's model, for tokenizer.json has only their names."""
-    tokenizer = Tokenizer.load(run / TOKENIZER, special=hyper.special_tokens)
-    if tokenizer.N_V != hyper.N_V:
-        raise ValueError(f"{run}: the model has N_V = {hyper.N_V}, but {TOKENIZER} has {tokenizer.N_V} tokens")
-    return tokenizer
+    core = read_core(run / TOKENIZER)
+    if vocabulary_size(core) != hyper.N_V:
+        raise ValueError(f"{run}: the model has N_V = {hyper.N_V}, but {TOKENIZER} has {vocabulary_size(core)} tokens")
+    return Tokenizer(core, special=hyper.special_tokens)
 
 
 def _sharded_best(run: Path) -> Path | None:
