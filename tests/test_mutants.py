@@ -342,7 +342,7 @@ ENGINE = [
     Mutant("WrappedDecoder", '"single_token": None}', '"single_token": self.single_token}', CPU + "test_a_copy_of_a_packed_model_is_on_its_own", "cpu/wrapped.py"),
     Mutant("pack", "isinstance(model, Wrapped) or", "", CPU + "test_what_cannot_be_packed_stays_as_it_is", "cpu/packing.py"),
     Mutant("_pieces", "ell_max // 2", "ell_max", "inference/test_one_pass.py::test_scores_beyond_ell_max_have_half_of_it_as_context", "inference/one_pass.py"),
-    Mutant("_pseudo", "torch.arange(i + 1, i + 1 + len(ids)", "torch.arange(i, i + len(ids)", "inference/test_one_pass.py::test_an_encoder_scores_each_token_given_all_others", "inference/one_pass.py"),
+    Mutant("_pseudo", "ordinary[i : i + ROWS]", "[t - 1 for t in ordinary[i : i + ROWS]]", "inference/test_one_pass.py::test_an_encoder_scores_each_token_given_all_others", "inference/one_pass.py"),
     # The formal systems
     Mutant("post_norm", "MHAttention(X, X,", "MHAttention(2 * X, X,", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
     Mutant("pre_norm", "return X + dropout(", "return X_tilde + dropout(", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),

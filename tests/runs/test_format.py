@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import transalg
 from tests.training.runs import config, files
-from transalg.hyper import DHyper
+from transalg.hyper import DHyper, SpecialTokens
 from transalg.runs import checkpoints
 from transalg.runs.metadata import FORMAT, Metadata
 from transalg.training.start import train
@@ -61,6 +61,29 @@ def test_an_earlier_run_can_be_fine_tuned(tmp_path: Path) -> None:
     assert train(chosen, tmp_path / "run").state.step == 1
 
 
+def with_special(path: Path, special: SpecialTokens) -> None:
+    """Rewrite a checkpoint so that its model has these special tokens."""
+    tensors, metadata = checkpoints.load(path)
+    checkpoints.save(path, tensors, replace(metadata, hyper=metadata.hyper.replace(special=special)))
+
+
+def test_training_continues_with_the_special_tokens_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tokenizer.json names others."""
+    shutil.copytree(RUNS / "lm", tmp_path / "lm")
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text(TEXT)
+    special = SpecialTokens(0, 1, 2)
+    for name in ("best", "last"):
+        with_special(tmp_path / "lm" / f"{name}.safetensors", special)
+    chosen = replace(config("lm", files(tmp_path), steps=1), init=str(tmp_path / "lm"), tokenizer="", model={})
+    train(chosen, tmp_path / "tuned")
+    train(None, tmp_path / "lm", resume=True, changes={"train": {"steps": 9}})
+    for name in ("tuned", "lm"):
+        run = transalg.load(tmp_path / name)
+        assert run.model.hyper.special == run.tokenizer.special_tokens == special
+        assert checkpoints.load_metadata(tmp_path / name / "last.safetensors").hyper.special == special
+
+
 def test_a_newer_format_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(RUNS / "lm", tmp_path / "lm")
     monkeypatch.chdir(tmp_path)
@@ -95,3 +118,6 @@ def test_metadata_is_written_as_it_is_read() -> None:
     for damaged in ("[]", "{}", '{"format": 1}', '{"format": "1", "task": "lm"}'):
         with pytest.raises(ValueError, match="its metadata has no"):
             Metadata.from_json(damaged)
+    for never in (0, -3, True, 1.0, None):
+        with pytest.raises(ValueError, match="its metadata has no format"):
+            Metadata.from_json(json.dumps(json.loads(metadata.to_json()) | {"format": never}))

@@ -16,7 +16,7 @@ from transalg.formal import DInference, DTheta, DTransformer, ETheta, ETraining,
 from transalg.formal.norm import RMSnorm
 from transalg.formal.notation import softmax
 from transalg.formal.positions import RelativeAttention, relative
-from transalg.trace.example import example
+from transalg.trace.example import example, save_theta
 from transalg.trace.record import Trace, run
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import algorithms, find
@@ -197,3 +197,21 @@ def test_a_loop_that_stops_early_is_traced_to_its_last_line() -> None:
     passes = tokens.index(tokens[2]) + 1
     assert numbers(trace) == [1, *[2, 3, 4, 5, 6] * passes, 8]
     assert trace.steps[-1].value.tolist() == tokens[:passes]
+
+
+def test_an_example_has_the_special_tokens_of_its_theta(tmp_path: Path) -> None:
+    path, name = tmp_path / "theta.safetensors", find("DTransformer")
+    for special, tokens, written in (
+        (None, [9, 0, 1, 10], ["a", "b", "2", "3", "4", "5", "6", "7", "mask", "bos", "eos"]),
+        ((None, 0, 2), [0, 1, 3, 2], ["bos", "a", "eos", "b", "4", "5", "6", "7", "8", "9", "10"]),
+        ((1, None, None), [0, 2], ["a", "mask", "b", "3", "4", "5", "6", "7", "8", "9", "10"]),
+    ):
+        save_theta(DTheta.init(**D, L=1, special=special, generator=rng(0)), path)
+        by_text = example(name, "ab", theta_file=path)
+        assert by_text.theta.special == special and by_text.vocabulary == written and by_text.call.args[0] == tokens
+        assert [by_text.vocabulary[v] for v in tokens if by_text.vocabulary[v] in "ab"] == ["a", "b"]
+        by_tokens = example(name, "", tokens=[3, 1], theta_file=path)
+        assert len(by_tokens.vocabulary) == 11 and by_tokens.call.args[0] == [3, 1]
+    assert example(name, "abcdefg123", theta_file=path).theta.N_V == 11, "ten characters and one special token"
+    with pytest.raises(ValueError, match=r"11 different characters, but θ in .* has N_V = 11, room for 10 and the special tokens"):
+        example(name, "abcdefg1234", theta_file=path)

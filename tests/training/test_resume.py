@@ -348,7 +348,11 @@ def test_damaged_checkpoints_are_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"last\.safetensors: not a complete checkpoint of transalg"):
             train(None, tmp_path / "run", resume=True)
         assert path.read_bytes() == damaged
-    checkpoints.save(path, {"model.W_e": torch.ones(2, 3)}, Metadata(task="lm", hyper=small(DHyper), state={}))
+    other = Metadata(task="lm", hyper=small(DHyper, N_V=19), state={})
+    checkpoints.save(path, {"model.W_e": torch.ones(2, 3)}, other)
+    with pytest.raises(ValueError, match=r"run: the model has N_V = 19, but tokenizer\.json has 17 tokens"):
+        train(None, tmp_path / "run", resume=True)
+    checkpoints.save(path, {"model.W_e": torch.ones(2, 3)}, replace(other, hyper=small(DHyper, N_V=17)))
     with pytest.raises(ValueError, match="cannot be resumed from: the checkpoint has other parameters"):
         train(None, tmp_path / "run", resume=True)
     path.write_bytes(intact)

@@ -216,7 +216,7 @@ def _read(tokenizer: "Tokenizer", option: str, text: str, eos: bool, masks: bool
     unknown = tokenizer.unknown(text.replace("<mask>", "") if masks else text) if tokenizer.kind == "char" else []
     if unknown:
         raise ValueError(f"{option}: the vocabulary of --run does not have {' '.join(map(visible, unknown[:9]))}")
-    ids = tokenizer.encode(text, special=masks)[: None if eos else -1]
+    ids = tokenizer.with_ends(tokenizer.encode(text, ends=False, special=masks), eos=eos)
     if longest is not None and len(ids) > longest:
         raise ValueError(f"{option}: expected at most ell_max = {longest} tokens with {'bos and eos' if eos else 'bos'}, got {len(ids)}")
     return ids

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-Progress = Callable[[int], object]  # is called with the number of bytes just read
+Progress = Callable[[int], object]  # called with how much is done since the last call: bytes, rows or texts
 BLOCK = 2**16  # bytes read at a time, and about the piece of a document that is tokenised at once
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -76,13 +75,6 @@ def store(source: Source, tokenizer: Tokenizer, folder: Path, *, labels: tuple[s
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return _in_order(replace(load(target), eos=tokenizer.eos_token), labels, source)
-
-
-def umask() -> int:
-    """What a new file may not allow; to be read only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _in_order(data: Store, labels: tuple[str, ...], source: Source) -> Store:

@@ -1,6 +1,6 @@
 """The metrics of every task on a validation set."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 
@@ -20,8 +20,6 @@ from transalg.tasks.predictions import class_log_probabilities
 from transalg.tokenization import Tokenizer
 from transalg.training import prepare
 from transalg.training.report import Report
-
-Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True)

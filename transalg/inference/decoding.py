@@ -55,10 +55,10 @@ class Decoding:
         logits = self._logits(self.active)
         context = [self.rows[row] for row in self.active]
         tokens = draw(logits, self.samplers, context, [self.generators[row] for row in self.active])
-        new_tokens = []
+        new_tokens, eos = [], self.models[0].hyper.special_tokens.eos  # None, which no token is, where the vocabulary has none
         for row, token, log_p in zip(self.active, tokens, self._log_p(logits, tokens), strict=True):
             continuation = self.continuations[row]
-            if token == self.models[0].hyper.eos_token:
+            if token == eos:
                 continuation.ended, continuation.log_p_eos = True, log_p
                 continue
             self.rows[row].append(token)

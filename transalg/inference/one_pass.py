@@ -1,12 +1,13 @@
 """What one pass of a model gives for a text: tokens for its masks, its class, its embedding, its log-probability."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from transalg.checks import integer
+from transalg.data.files import Progress, no_progress
 from transalg.formal.domains import refuse
 from transalg.hyper import Hyper
 from transalg.inference.decoding import by_length, padded
@@ -17,42 +18,37 @@ from transalg.model.transformer import Transformer
 from transalg.tasks.predictions import (
     Predictions,
     class_log_probabilities,
-    features_at,
     log_probabilities,
+    masked_tokens,
     next_tokens,
     next_tokens_of_pairs,
-    token_log_probability,
     vocabulary_logits,
 )
 
 TokenRows = Sequence[Sequence[int]]
-Progress = Callable[[int], object]  # called with the number of rows that have been finished since the last call
 ROWS = 32  # in one pass
 Pooling = Literal["mean", "first"]
 
 
-def _ignore(_: int) -> None:
-    """No progress is shown."""
-
-
 @torch.inference_mode()
-def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Progress = _ignore) -> list[list[list[tuple[int, float]]]]:
+def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Progress = no_progress) -> list[list[list[tuple[int, float]]]]:
     """For every row, for each of its masks: the k most probable tokens and their P̂."""
     integer("k", k, 1)
     mask, results = models[0].hyper.mask_token, [list[list[tuple[int, float]]]() for _ in rows]
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], models[0].device)
-        features = [features_at(model, ids, ids == mask, lengths) for model in models]
-        P = torch.softmax(vocabulary_logits(models, [X for X, _ in features]), dim=1)
+        predictions = [masked_tokens(model, ids, ids, ids == mask, lengths) for model in models]
+        P = torch.softmax(vocabulary_logits(models, [each.X[: each.count] for each in predictions]), dim=1)
         best = P.topk(min(k, P.shape[1]), dim=1)
-        for place, tokens, probabilities in zip(features[0][1].tolist(), best.indices.tolist(), best.values.tolist(), strict=True):
-            results[index[place // ids.shape[1]]].append(list(zip(tokens, probabilities, strict=True)))
+        row_of_mask = [i for i in index for token in rows[i] if token == mask]
+        for i, tokens, probabilities in zip(row_of_mask, best.indices.tolist(), best.values.tolist(), strict=True):
+            results[i].append(list(zip(tokens, probabilities, strict=True)))
         progress(len(index))
     return results
 
 
 @torch.inference_mode()
-def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress = _ignore) -> Tensor:
+def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress = no_progress) -> Tensor:
     """P̂ of every class, for every row."""
     P = torch.zeros(len(rows), models[0].hyper.N_C, dtype=torch.float64)
     for index in by_length(rows, ROWS):
@@ -63,7 +59,7 @@ def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress =
 
 
 @torch.inference_mode()
-def embed(model: Transformer[Hyper], rows: TokenRows, pooling: Pooling = "mean", progress: Progress = _ignore) -> Tensor:
+def embed(model: Transformer[Hyper], rows: TokenRows, pooling: Pooling = "mean", progress: Progress = no_progress) -> Tensor:
     """A vector for every row, from the last layer (of the encoder, if there is one): the mean over its tokens, or the first token's."""
     if pooling not in ("mean", "first"):
         raise refuse("pooling", "mean or first", pooling)
@@ -90,7 +86,7 @@ def _last_layer(model: Transformer[Hyper], ids: Tensor, lengths: list[int] | Non
 
 @torch.inference_mode()
 def score(
-    models: Sequence[Transformer[Hyper]], rows: TokenRows, z: TokenRows | None = None, progress: Progress = _ignore
+    models: Sequence[Transformer[Hyper]], rows: TokenRows, z: TokenRows | None = None, progress: Progress = no_progress
 ) -> list[list[float]]:
     """For every row, log P̂ of each token but the first, given those before it (and z). An encoder gives it given all other tokens.
 
@@ -138,16 +134,16 @@ def _pieces(row: int, length: int, ell_max: int) -> list[tuple[int, int, int, in
 
 
 def _pseudo(models: Sequence[ETransformer], row: Sequence[int], progress: Progress) -> list[float]:
-    """Pseudo-log-likelihood: log P̂ of each token between bos and eos where it alone is masked."""
-    mask = models[0].hyper.mask_token
-    masked = [[*row[:t], mask, *row[t + 1 :]] for t in range(1, len(row) - 1)]
+    """Pseudo-log-likelihood: log P̂ of each token that is not special, where it alone is masked."""
+    hyper, x = models[0].hyper, torch.tensor(row, device=models[0].device)
+    ordinary = [t for t, token in enumerate(row) if token not in hyper.special_tokens]
     results: list[float] = []
-    for i in range(0, len(masked), ROWS):
-        ids, _ = padded(masked[i : i + ROWS], models[0].device)
-        places = torch.arange(i + 1, i + 1 + len(ids), device=ids.device)
+    for i in range(0, len(ordinary), ROWS):
+        places = torch.tensor(ordinary[i : i + ROWS], device=x.device)
+        ids = x.expand(len(places), -1)
         chosen = torch.zeros_like(ids, dtype=torch.bool).scatter(1, places[:, None], True)
-        logits = vocabulary_logits(models, [features_at(model, ids, chosen)[0] for model in models])
-        targets = torch.tensor([row[t] for t in places.tolist()], device=ids.device)
-        results += token_log_probability(logits, targets).tolist()
+        masked = ids.where(~chosen, hyper.mask_token)
+        log_p, _ = log_probabilities(models, [masked_tokens(model, ids, masked, chosen) for model in models])
+        results += log_p.tolist()
     progress(1)
     return results

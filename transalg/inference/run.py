@@ -1,7 +1,7 @@
 """A trained model with its tokenizer: text in, text out."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack, overload
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from transalg.checks import integer
 from transalg.cpu import packed
 from transalg.cpu import quantize as quantized
+from transalg.data.files import Progress, no_progress
 from transalg.inference import beams as seq2seq
 from transalg.inference import one_pass
 from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, sample_generators
@@ -28,11 +29,9 @@ from transalg.runs.config import Config, read
 from transalg.runs.models import device_named, load_best
 from transalg.tasks import Ability, find
 from transalg.tokenization import Tokenizer
-from transalg.tokenization.tokenizer import UNKNOWN
 
 Texts = list[str] | tuple[str, ...]
 Quantize = Literal["int8"] | None
-Progress = Callable[[int], object]  # called with the number of texts that have been finished since the last call
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Run:
         runs = [cls._one(Path(folder), device) for folder in folders]
         first = runs[0]
         for other in runs[1:]:
-            if (other.task, other.labels, other.tokenizer.core.to_str()) != (first.task, first.labels, first.tokenizer.core.to_str()):
+            if (other.task, other.labels, other.tokenizer.digest()) != (first.task, first.labels, first.tokenizer.digest()):
                 raise ValueError(f"{other.folder}: expected the task, the vocabulary and the classes of {first.folder}, got others")
         models = [quantized(each.model, quantize) if quantize else each.model for each in runs]
         configs = tuple(each.configs[0] for each in runs)
@@ -63,9 +62,7 @@ class Run:
     @classmethod
     def _one(cls, folder: Path, device: str) -> "Run":
         model, metadata = load_best(folder, device_named(device))
-        tokenizer = Tokenizer.load(folder / run_folder.TOKENIZER)
-        if tokenizer.N_V != model.hyper.N_V:
-            raise ValueError(f"{folder}: the model has N_V = {model.hyper.N_V}, but tokenizer.json has {tokenizer.N_V} tokens")
+        tokenizer = run_folder.load_tokenizer(folder, model.hyper)
         config = Config.from_dict(read(folder / run_folder.CONFIG))
         return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,))
 
@@ -184,7 +181,7 @@ class Run:
         samples: int = 1,
         seed: int | None = None,
         truncate: bool = False,
-        progress: Progress = lambda _: None,
+        progress: Progress = no_progress,
     ) -> list[list[Completion]]:
         """The same as `generate`, with token IDs and log P̂: a list of `samples` completions for every prompt."""
         chain, stops = _samplers(samplers, tau, top_k, top_p, repetition_penalty), stop_strings(stop)
@@ -232,7 +229,7 @@ class Run:
 
     def prompt_ids(self, text: str, truncate: bool = False) -> list[int]:
         """bos and the tokens of a prompt."""
-        ids = self.encode(text, "prompt")[:-1]
+        ids = self.encode(text, "prompt", eos=False)
         if len(ids) > self.ell_max and not truncate:
             raise ValueError(
                 f"prompt: {len(ids):,} tokens with bos; this model takes at most ℓ_max = {self.ell_max:,}. Shorten it, or truncate it to its end"
@@ -301,7 +298,7 @@ class Run:
         repetition_penalty: float = 1.0,
         seed: int | None = None,
         too_long: TooLong = "cut",
-        progress: Progress = lambda _: None,
+        progress: Progress = no_progress,
     ) -> list[list[Completion]]:
         """The same as `predict`: for every text the n best of a search, or n samples."""
         self.can("predict")
@@ -310,8 +307,7 @@ class Run:
         if seq2seq.is_sampled(beams, tau, top_k, top_p, repetition_penalty):
             samplers = sampler_chain(tau, top_k, top_p, repetition_penalty)
             samples = seq2seq.sample(models, z, samplers, ell_gen=ell_gen, samples=n_best, generator=seeded(seed), progress=progress)
-            bos = [self.tokenizer.bos_token]
-            return [[self._completion([*bos, *sample.ids], sample, ()) for sample in each] for each in samples]
+            return [[self._completion(sample.ids, sample, ()) for sample in each] for each in samples]
         width = max(beams, n_best)
         best = seq2seq.search(models, z, beams=width, alpha=alpha, ell_gen=ell_gen, n_best=n_best, progress=progress)
         return [
@@ -326,16 +322,16 @@ class Run:
         return self.fills([text], k, too_long=too_long)[0]
 
     def fills(
-        self, texts: Sequence[str], k: int = 5, *, too_long: TooLong = "cut", progress: Progress = lambda _: None
+        self, texts: Sequence[str], k: int = 5, *, too_long: TooLong = "cut", progress: Progress = no_progress
     ) -> list[list[list[tuple[str, float]]]]:
         """The same as `fill` for several texts. A text longer than ℓ_max is cut with a warning, but never before a mask."""
         self.can("fill")
-        mask = self.tokenizer.mask_token
+        mask, end = self.tokenizer.mask_token, self.ell_max - len(self.tokenizer.with_ends([], bos=False))
         for text in texts:
             ids = self.encode(text, "text", special=True)
             if mask not in ids:
                 raise ValueError(f"text: expected a <mask> to fill in {_short(text)}")
-            if mask in ids[self.ell_max - 1 :]:
+            if mask in ids[end:]:
                 raise ValueError(
                     f"text: expected every <mask> in the first ℓ_max = {self.ell_max:,} tokens, eos included, of {_short(text)}"
                 )
@@ -348,7 +344,7 @@ class Run:
     @overload
     def classify(self, text: Texts, *, too_long: TooLong = "cut", progress: Progress = ...) -> list[Classification]: ...
     def classify(
-        self, text: str | Texts, *, too_long: TooLong = "cut", progress: Progress = lambda _: None
+        self, text: str | Texts, *, too_long: TooLong = "cut", progress: Progress = no_progress
     ) -> Classification | list[Classification]:
         """The class of a text, or of each of several, with P̂ of every class. A text longer than ℓ_max is cut with a warning."""
         self.can("classify")
@@ -366,7 +362,7 @@ class Run:
         pooling: one_pass.Pooling = "mean",
         normalize: bool = False,
         too_long: TooLong = "cut",
-        progress: Progress = lambda _: None,
+        progress: Progress = no_progress,
     ) -> NDArray[np.float32]:
         """A vector for a text, or a matrix with a row for each of several; of an ensemble, the first model's.
 
@@ -380,11 +376,14 @@ class Run:
         return matrix[0] if isinstance(text, str) else matrix
 
     def score(self, text: str, *, context: str | None = None, eos: bool = False) -> Score:
-        """log P̂ of every token of a text: given those before it, or, for an mlm, given all others; for a seq2seq model, given the context z."""
+        """log P̂ of every token of a text: given those before it, or, for an mlm, given all others; for a seq2seq model, given the context z.
+
+        Only an mlm has P̂ of the first token without a bos before it; elsewhere the score then begins with the second.
+        """
         return self.scores([text], contexts=None if context is None else [context], eos=eos)[0]
 
     def scores(
-        self, texts: Sequence[str], *, contexts: Sequence[str] | None = None, eos: bool = False, progress: Progress = lambda _: None
+        self, texts: Sequence[str], *, contexts: Sequence[str] | None = None, eos: bool = False, progress: Progress = no_progress
     ) -> list[Score]:
         """The same as `score` for several texts."""
         self.can("score")
@@ -393,9 +392,9 @@ class Run:
             raise ValueError(f"context: expected {'the text it comes from' if task.has_context else 'none'} for a model of {self.task}")
         if task.bidirectional:
             rows = self.encode_all(texts, "text", too_long="error")
-            shown = [row[1:-1] for row in rows]
+            shown = [self.tokenizer.special_tokens.without(row) for row in rows]
         else:
-            rows = [self.encode(text, "text") if eos else self.encode(text, "text")[:-1] for text in texts]
+            rows = [self.encode(text, "text", eos=eos) for text in texts]
             shown = [row[1:] for row in rows]
         z = None if contexts is None else self.encode_all(contexts, "context", too_long="error")
         log_p = one_pass.score(self.models, rows, z, progress)
@@ -409,20 +408,20 @@ class Run:
         if what not in abilities:
             raise ValueError(f"{self.folder}: a model for {self.task} cannot {what}; it can {', '.join(abilities)}")
 
-    def encode(self, text: str, symbol: str, *, special: bool = False) -> list[int]:
-        """bos … eos of a text. Unless it is empty, the vocabulary must have some of its tokens."""
+    def encode(self, text: str, symbol: str, *, special: bool = False, eos: bool = True) -> list[int]:
+        """bos … eos of a text, or bos … without `eos`. Unless it is empty, the vocabulary must have some of its tokens."""
         if not isinstance(text, str):
             raise ValueError(f"{symbol}: expected a text, got {type(text).__name__}")
-        ids = self.tokenizer.encode(text, special=special)
-        if text and not self.known(text, special):
+        ids = self.tokenizer.encode(text, ends=False, special=special)
+        if text and not self._any_known(ids):
             raise ValueError(f"{symbol}: nothing of {_short(text)} is in the vocabulary of {self.folder}")
-        return ids
+        return self.tokenizer.with_ends(ids, eos=eos)
 
     def encode_all(self, texts: Sequence[str], symbol: str, *, special: bool = False, too_long: TooLong) -> list[list[int]]:
         """bos … eos of every text. One of more than ℓ_max tokens is cut to ℓ_max, eos last, with one warning for all; or it is an error."""
         if too_long not in ("cut", "error"):
             raise ValueError(f"too_long: expected cut or error, got {too_long}")
-        rows, cut = list[list[int]](), 0
+        rows, cut, end = list[list[int]](), 0, self.tokenizer.with_ends([], bos=False)
         for text in texts:
             ids = self.encode(text, symbol, special=special)
             if len(ids) > self.ell_max:
@@ -430,7 +429,7 @@ class Run:
                     raise ValueError(
                         f"{symbol}: {len(ids):,} tokens with bos and eos in {_short(text)}; this model takes at most ℓ_max = {self.ell_max:,}"
                     )
-                ids, cut = [*ids[: self.ell_max - 1], ids[-1]], cut + 1
+                ids, cut = ids[: self.ell_max - len(end)] + end, cut + 1
             rows.append(ids)
         if cut:
             warnings.warn(f"{cut:,} of {len(texts):,} texts cut to ℓ_max = {self.ell_max:,} tokens", CutText, stacklevel=3)
@@ -438,8 +437,11 @@ class Run:
 
     def known(self, text: str, special: bool = False) -> bool:
         """Whether the vocabulary has any token of a text."""
-        unknown = self.tokenizer.core.token_to_id(UNKNOWN) if self.tokenizer.kind == "word" else None
-        return any(token != unknown for token in self.tokenizer.encode(text, ends=False, special=special))
+        return self._any_known(self.tokenizer.encode(text, ends=False, special=special))
+
+    def _any_known(self, ids: Sequence[int]) -> bool:
+        unknown = self.tokenizer.unknown_token
+        return any(token != unknown for token in ids)
 
 
 def _as_list(text: str | Sequence[str], symbol: str) -> list[str]:

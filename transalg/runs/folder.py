@@ -4,8 +4,11 @@ from pathlib import Path
 
 import torch
 
+from transalg.hyper import Hyper
 from transalg.runs import checkpoints
 from transalg.runs.metadata import Metadata
+from transalg.tokenization import Tokenizer
+from transalg.tokenization.tokenizer import read_core, vocabulary_size
 
 BEST, LAST = "best", "last"
 CONFIG, TOKENIZER, METRICS, TENSORBOARD = "config.toml", "tokenizer.json", "metrics.jsonl", "tensorboard"
@@ -39,6 +42,14 @@ def best_tensors(run: Path) -> checkpoints.Tensors:
     tensors = {name: torch.empty(saved.size, dtype=saved.properties.dtype) for name, saved in checkpoints.sharded_sizes(folder).items()}
     checkpoints.load_sharded(folder, tensors)
     return {name.removeprefix(checkpoints.MODEL): tensor for name, tensor in tensors.items()}
+
+
+def load_tokenizer(run: Path, hyper: Hyper) -> Tokenizer:
+    """The tokenizer of a run. Its special tokens are those of the run's model, for tokenizer.json has only their names."""
+    core = read_core(run / TOKENIZER)
+    if vocabulary_size(core) != hyper.N_V:
+        raise ValueError(f"{run}: the model has N_V = {hyper.N_V}, but {TOKENIZER} has {vocabulary_size(core)} tokens")
+    return Tokenizer(core, special=hyper.special_tokens)
 
 
 def _sharded_best(run: Path) -> Path | None:

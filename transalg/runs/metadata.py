@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
+from transalg.checks import is_integer
 from transalg.hyper import Hyper, from_dict
 
 FORMAT = 1  # of what is written; every format from 1 to this one can be read
@@ -31,7 +32,7 @@ class Metadata:
     def from_json(cls, text: str) -> "Metadata":
         """A ValueError says why a text is not metadata that can be read here."""
         data = json.loads(text)
-        if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+        if not isinstance(data, dict) or not is_integer(data.get("format")) or data["format"] < 1:
             raise ValueError("its metadata has no format")
         if data["format"] > FORMAT:
             raise NewerFormat(f"written by a newer transalg (format {data['format']}; this one reads up to {FORMAT}): upgrade transalg")

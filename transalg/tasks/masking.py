@@ -37,11 +37,6 @@ def mask_by_row(x: Tensor, hyper: EHyper, lengths: Tensor, seed: int, rows: Sequ
     x_tilde, chosen = x.clone(), torch.zeros_like(x, dtype=torch.bool)
     for i, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
         x_tilde[i, :length], chosen[i, :length] = (
-            each[0] for each in mask(x[i : i + 1, :length], hyper, None, seeded(derive_seed(2**62, seed, row)))
+            each[0] for each in mask(x[i : i + 1, :length], hyper, None, torch.Generator().manual_seed(derive_seed(2**62, seed, row)))
         )
     return x_tilde, chosen
-
-
-def seeded(seed: int) -> torch.Generator:
-    """Random numbers of this seed."""
-    return torch.Generator().manual_seed(seed)

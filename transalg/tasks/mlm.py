@@ -31,12 +31,17 @@ class MaskedLanguageModel(Task["ETransformer"]):
     bidirectional = True
 
     def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":
+        import torch
+
         from transalg.tasks.examples import Example, stream
-        from transalg.tasks.masking import mask, mask_by_row, seeded
+        from transalg.tasks.masking import mask, mask_by_row
 
         assert isinstance(hyper, EHyper)
         x, lengths = stream(batch, "x")
-        x_tilde, chosen = mask(x, hyper, lengths, seeded(seed)) if rows is None else mask_by_row(x, hyper, lengths, seed, rows.tolist())
+        if rows is None:
+            x_tilde, chosen = mask(x, hyper, lengths, torch.Generator().manual_seed(seed))
+        else:
+            x_tilde, chosen = mask_by_row(x, hyper, lengths, seed, rows.tolist())
         return Example((x, x_tilde, chosen), (lengths,), int(chosen.sum()))
 
     def loss(self, model: "ETransformer", inputs: Inputs, *, weight: float | None = None, label_smoothing: float | None = None) -> "Tensor":

@@ -7,10 +7,9 @@ from math import log
 import torch
 from torch import Tensor
 
-from transalg.hyper import EHyper, Hyper
+from transalg.hyper import Hyper
 from transalg.hyper.cost import LOGITS
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
-from transalg.model.architectures import Encoder
 from transalg.model.checks import Lengths, row_lengths, token_ids
 from transalg.model.layout import Layout
 from transalg.model.transformer import Transformer
@@ -55,13 +54,6 @@ def masked_tokens(
     count = len(picked)
     picked = picked if count else torch.zeros(1, dtype=torch.long, device=X.device)
     return Predictions(model.head(X[picked]), layout.unpad(x)[picked], count, layout)
-
-
-def features_at(model: Encoder[EHyper], x: Tensor, chosen: Tensor, lengths: Lengths = None) -> tuple[Tensor, Tensor]:
-    """X before the unembedding for the chosen tokens of a batch, and the place of each: its row · ℓ + its position."""
-    X, layout = model.encode(x, lengths)
-    picked = layout.unpad(chosen).nonzero()[:, 0]
-    return model.head(X[picked]), picked if layout.token_index is None else layout.token_index[picked]
 
 
 @torch.no_grad()

@@ -46,8 +46,7 @@ class Tokenizer(HasSpecialTokens):
 
     @cached_property
     def N_V(self) -> int:
-        """One more than the largest token ID; a vocabulary of others may have gaps."""
-        return 1 + max(self.core.get_vocab().values())
+        return vocabulary_size(self.core)
 
     @property
     def special_tokens(self) -> SpecialTokens:
@@ -80,8 +79,12 @@ class Tokenizer(HasSpecialTokens):
 
     def encode_many(self, texts: Iterable[str], *, ends: bool = True, special: bool = False) -> list[list[int]]:
         """x of every text, on all cores."""
-        bos, eos = ([token] if ends and token is not None else [] for token in (self._special.bos, self._special.eos))
-        return [bos + encoding.ids + eos for encoding in self.encodings(list(texts), special=special)]
+        return [self.with_ends(encoding.ids, bos=ends, eos=ends) for encoding in self.encodings(list(texts), special=special)]
+
+    def with_ends(self, ids: list[int], *, bos: bool = True, eos: bool = True) -> list[int]:
+        """IDs with bos before them if `bos`, and with eos after them if `eos`, as far as the vocabulary has them."""
+        before, after = ([token] if token is not None else [] for token in (self._special.bos, self._special.eos))
+        return before * bos + ids + after * eos
 
     def encodings(self, texts: list[str], *, special: bool = False) -> list[tokenizers.Encoding]:
         """The library's own results, without bos and eos, before the IDs become Python's."""
@@ -121,18 +124,28 @@ class Tokenizer(HasSpecialTokens):
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, special: SpecialTokens | None = None) -> "Tokenizer":
         """Read tokenizer.json; `special` as for `Tokenizer`."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-            json.loads(text)
-            core = tokenizers.Tokenizer.from_str(text)
-        except OSError as error:
-            raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-        except Exception as error:  # the library raises Exception itself
-            raise ValueError(f"{path}: not a tokenizer.json: {str(error).splitlines()[0]}") from error
+        core = read_core(path)
         try:
             return cls(core, special=special)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+
+
+def read_core(path: str | os.PathLike[str]) -> tokenizers.Tokenizer:
+    """What the library reads from tokenizer.json, which does not know the special tokens."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        json.loads(text)
+        return tokenizers.Tokenizer.from_str(text)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
+    except Exception as error:  # the library raises Exception itself
+        raise ValueError(f"{path}: not a tokenizer.json: {str(error).splitlines()[0]}") from error
+
+
+def vocabulary_size(core: tokenizers.Tokenizer) -> int:
+    """N_V: one more than the largest token ID; a vocabulary of others may have gaps."""
+    return 1 + max(core.get_vocab().values())
 
 
 def _named(core: tokenizers.Tokenizer) -> SpecialTokens:

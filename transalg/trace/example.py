@@ -1,12 +1,13 @@
 """A small example for every algorithm: a text, its characters as the vocabulary (§4), and a θ, random or from a file; or a trained model."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -16,8 +17,7 @@ from transalg.formal.domains import Scope, parameters
 from transalg.formal.domains import tokens as token_ids
 from transalg.formal.embedding import embed
 from transalg.formal.mask import bidirectional, unidirectional
-from transalg.formal.theta import DTheta, EDTheta, EncoderTheta, ETheta, TransformerTheta
-from transalg.formal.tree import Theta
+from transalg.formal.theta import SPECIAL, DTheta, EDTheta, EncoderTheta, ETheta, TransformerTheta
 from transalg.trace.export import visible
 from transalg.trace.record import Axes, Inputs, Trace, function_of, run
 from transalg.trace.setting import Settings, Sizes
@@ -109,8 +109,7 @@ def example(
     number = numbered(algorithm)
     kind = KINDS.get(number, DTheta)
     theta = load_theta(theta_file, kind) if theta_file else None
-    room = theta.N_V - 3 if theta else None
-    data = read_text(text, context, room, theta_file) if tokens is None else read_tokens(tokens, context_tokens, room)
+    data = read_text(text, context, theta, theta_file) if tokens is None else read_tokens(tokens, context_tokens, theta)
     generator = torch.Generator().manual_seed(seed)
     if theta is None:
         longest = max(len(data.x), len(data.z), 1) + (settings.ell_gen if number in (14, 15) else 0)
@@ -160,32 +159,43 @@ def numbered(algorithm: Algorithm) -> int:
     return algorithm.number
 
 
-def read_text(text: str, context: str | None, room: int | None, theta_file: Path | None = None) -> Data:
-    """Characters between bos_token and eos_token; the vocabulary is their characters."""
+def read_text(text: str, context: str | None, theta: TransformerTheta | None, theta_file: Path | None = None) -> Data:
+    """Characters between bos_token and eos_token, as far as θ has them; the vocabulary is their characters."""
     alphabet = sorted({*text, *(context or "")})
-    if room is not None and len(alphabet) > room:
+    N_V = theta.N_V if theta else len(alphabet) + len(SPECIAL)
+    special = _special(theta, N_V)
+    ordinary = [v for v in range(N_V) if v not in special.values()]
+    if len(alphabet) > len(ordinary):
         raise ValueError(
-            f"the text has {len(alphabet)} different characters, but θ in {theta_file} has N_V = {room + 3}, room for {room} and the special tokens; "
-            "give token IDs with --tokens"
+            f"the text has {len(alphabet)} different characters, but θ in {theta_file} has N_V = {N_V}, room for {len(ordinary)} and the special "
+            "tokens; give token IDs with --tokens"
         )
-    alphabet += [str(v) for v in range(len(alphabet), room or 0)]
-    bos, eos = len(alphabet) + 1, len(alphabet) + 2
-    x, z = ([bos, *map(alphabet.index, one), eos] for one in (text, text if context is None else context))
-    return Data([*alphabet, "mask", "bos", "eos"], x, z, x[:-1])
+    ids = dict(zip(alphabet, ordinary, strict=False))
+    bos, eos = ([special[name]] if name in special else [] for name in ("bos", "eos"))
+    x, z = ([*bos, *(ids[character] for character in one)] for one in (text, text if context is None else context))
+    return Data(_vocabulary(N_V, ids | special), x + eos, z + eos, x)
 
 
-def read_tokens(tokens: Sequence[int], context: Sequence[int] | None, room: int | None) -> Data:
+def read_tokens(tokens: Sequence[int], context: Sequence[int] | None, theta: TransformerTheta | None) -> Data:
     """Token IDs as they are; the vocabulary is θ's, or just large enough."""
     largest = max([*tokens, *(context or ())], default=0)
-    if room is None and largest > LARGEST:
+    if theta is None and largest > LARGEST:
         raise ValueError(f"--tokens: expected IDs up to {LARGEST} for a random θ, got {largest}")
-    alphabet = [str(v) for v in range(largest + 1 if room is None else room)]
-    return Data(
-        [*alphabet, "mask", "bos", "eos"],
-        list(tokens),
-        list(tokens if context is None else context),
-        list(tokens),
-    )
+    N_V = theta.N_V if theta else largest + 1 + len(SPECIAL)
+    x, z = list(tokens), list(tokens if context is None else context)
+    return Data(_vocabulary(N_V, _special(theta, N_V)), x, z, list(x))
+
+
+def _special(theta: TransformerTheta | None, N_V: int) -> dict[str, int]:
+    """mask, bos and eos: θ's, or the last three."""
+    tokens = theta.special_tokens if theta else dict(zip(SPECIAL, range(N_V - len(SPECIAL), N_V), strict=True))
+    return {name.removesuffix("_token"): v for name, v in tokens.items()}
+
+
+def _vocabulary(N_V: int, ids: Mapping[str, int]) -> list[str]:
+    """How every token is written: by its name, or else by its ID."""
+    names = {v: name for name, v in ids.items()}
+    return [names.get(v, str(v)) for v in range(N_V)]
 
 
 def random_theta(kind: type[TransformerTheta], N_V: int, ell_max: int, sizes: Sizes, generator: torch.Generator) -> TransformerTheta:
@@ -245,17 +255,20 @@ def load_theta(path: Path, kind: type[TransformerTheta]) -> TransformerTheta:
     """θ from a safetensors file whose tensors carry the paper's names, as `Theta.named` gives them."""
     try:
         named = load_file(path)
-    except (OSError, SafetensorError) as error:
+        with safe_open(path, "pt") as file:
+            special = json.loads((file.metadata() or {}).get("special", "null"))
+    except (OSError, SafetensorError, ValueError) as error:
         raise ValueError(f"{path}: expected a safetensors file of θ: {error}") from error
     try:
-        return kind.from_named(named)
+        return kind.from_named(named, None if special is None else tuple(special))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def save_theta(theta: Theta, path: Path) -> None:
+def save_theta(theta: TransformerTheta, path: Path) -> None:
+    """Write θ as `load_theta` reads it, special tokens that are not the last three included."""
     named = {name: part.clone(memory_format=torch.contiguous_format) for name, part in theta.named().items()}
     try:
-        save_file(named, path)
+        save_file(named, path, None if theta.special is None else {"special": json.dumps(theta.special)})
     except SafetensorError as error:
         raise ValueError(f"{path}: cannot be written: {error}") from error

@@ -47,7 +47,7 @@ def prepare(
         base = start.hyper
         if task.has_labels and find(start.task).has_labels:
             labels = start.labels
-        tokenizer = tokenizer or Tokenizer.load(Path(config.init) / run_folder.TOKENIZER)
+        tokenizer = run_folder.load_tokenizer(Path(config.init), base)
         if config.tokenizer or config.vocab_size:
             raise ValueError(
                 f"--tokenizer: the weights of {config.init} belong to its own tokenizer; leave --tokenizer and --vocab-size out"

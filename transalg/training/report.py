@@ -1,7 +1,9 @@
 """Progress of a run. This report is silent; the command line prints."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+
+from transalg.data.files import Progress, no_progress
 
 
 class Report:
@@ -11,9 +13,9 @@ class Report:
         """A line of text."""
 
     @contextmanager
-    def work(self, name: str, total: int, *, least: int = 1) -> Iterator[Callable[[int], object]]:
+    def work(self, name: str, total: int, *, least: int = 1) -> Iterator[Progress]:
         """A progress bar, if there is at least `least` to do; call the function with the amount that has been done since."""
-        yield lambda _: None
+        yield no_progress
 
     def begin(self, done: int, steps: int) -> None:
         """Training starts with `done` of its steps done."""

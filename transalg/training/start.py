@@ -65,8 +65,12 @@ def train(
         report = report if world.first else Report()
         if not world.first:
             world.wait()
-        tokenizer = Tokenizer.load(out / run_folder.TOKENIZER) if resume or not world.first else None
         last = run_folder.last_metadata(out) if resume else None
+        tokenizer = None
+        if last:
+            tokenizer = run_folder.load_tokenizer(out, last.hyper)
+        elif resume or not world.first:
+            tokenizer = Tokenizer.load(out / run_folder.TOKENIZER)
         prepared = prepare(options, out, report, tokenizer, last.labels if last else None)
         if last and (last.data or prepared.digest) != prepared.digest:
             raise ValueError(f"{options.data}: is not what it was when {out} was started; restore it, or start over")
