@@ -356,7 +356,7 @@ ENGINE = [
 MUTANTS = [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL] + ENGINE
 
 
-PARTS = 4
+PARTS = 8
 
 
 def test_there_are_enough_mutants_and_none_twice() -> None:
