@@ -268,8 +268,9 @@ def test_every_verb_is_covered() -> None:
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
-def test_sub_packages_are_there_on_attribute_access(package: str) -> None:
+def test_sub_packages_are_available_on_attribute_access(package: str) -> None:
     """`import transalg` alone is enough for `transalg.formal`, and imports neither torch nor a sub-package."""
     code = (
         "import sys, transalg\n"
