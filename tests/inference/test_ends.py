@@ -119,10 +119,10 @@ def rewritten(folder: Path, special: SpecialTokens | None) -> Path:
 
 
 def test_the_special_tokens_of_a_run_are_those_of_its_model(tmp_path: Path) -> None:
-    own = SpecialTokens(0, 1, 2)
-    usual, other = rewritten(tmp_path / "usual", None), rewritten(tmp_path / "other", own)
+    special = SpecialTokens(0, 1, 2)
+    usual, other = rewritten(tmp_path / "usual", None), rewritten(tmp_path / "other", special)
     run = transalg.load(other)
-    assert run.tokenizer.special_tokens == run.model.hyper.special_tokens == own
+    assert run.tokenizer.special_tokens == run.model.hyper.special_tokens == special
     assert run.prompt_ids("cat")[0] == 1
     assert len(transalg.load(usual, usual).models) == 2
     with pytest.raises(ValueError, match="expected the task, the vocabulary and the classes"):

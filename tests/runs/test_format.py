@@ -42,8 +42,8 @@ def test_answers_are_those_of_the_version_that_wrote_the_run() -> None:
     assert [token for token, _ in mask] == ["cat", "in", "."] and [p for _, p in mask] == close([0.14737694, 0.13093413, 0.11265605])
     pairs = transalg.load(RUNS / "seq2seq")
     assert pairs.score("  xrxs", context="one two", eos=True).total == close(-11.0395122)
-    found = transalg.load(RUNS / "classify").classify("one two")
-    assert found.label == "high" and close({"high": 0.59823537, "low": 0.40176463}) == found.P
+    answer = transalg.load(RUNS / "classify").classify("one two")
+    assert answer.label == "high" and close({"high": 0.59823537, "low": 0.40176463}) == answer.P
 
 
 def test_an_earlier_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

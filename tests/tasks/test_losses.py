@@ -101,8 +101,8 @@ def test_label_smoothing_is_torch_s(kind: type) -> None:
 def test_a_row_may_be_one_longer_than_the_context() -> None:
     """ℓ_max tokens to read, and the one that follows the last of them."""
     model, _, _, _ = setting(DHyper)
-    whole = torch.randint(20, (2, model.hyper.ell_max + 1), generator=rng(3))
-    assert D_loss(model, whole).isfinite()
+    full = torch.randint(20, (2, model.hyper.ell_max + 1), generator=rng(3))
+    assert D_loss(model, full).isfinite()
 
 
 def test_nothing_to_predict_is_a_loss_of_0() -> None:
@@ -136,10 +136,10 @@ def test_masking_as_in_the_paper() -> None:
 
 def test_masking_as_in_bert() -> None:
     x_tilde, chosen = mask(TEXT, LARGE.replace(mask_split=(0.8, 0.1, 0.1)), generator=rng(1))
-    masked, kept = x_tilde[chosen] == 100, x_tilde[chosen] == TEXT[chosen]
+    masked, unchanged = x_tilde[chosen] == 100, x_tilde[chosen] == TEXT[chosen]
     assert abs(masked.double().mean() - 0.8) < 0.02
-    assert abs(kept.double().mean() - 0.1 - 0.1 / 100) < 0.02
-    others = x_tilde[chosen][~masked & ~kept]
+    assert abs(unchanged.double().mean() - 0.1 - 0.1 / 100) < 0.02
+    others = x_tilde[chosen][~masked & ~unchanged]
     assert len(others.unique()) > 90 and others.max() < 100
     assert x_tilde[~chosen].equal(TEXT[~chosen])
 
