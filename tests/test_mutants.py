@@ -19,7 +19,7 @@ VALUES, LADDER, LAWS, ERRATA = (
     "formal/test_errata.py::",
 )
 TRAINING, INFERENCE, SPECIAL = "formal/test_training.py::", "formal/test_inference.py::", "formal/test_special.py::"
-NORM, PERCEPTRON, POSITIONS, MASK = (f"formal/test_{unit}.py::" for unit in ("norm", "mlp", "positions", "mask"))
+NORM, PERCEPTRON, POSITIONS, MASK, POOLING = (f"formal/test_{unit}.py::" for unit in ("norm", "mlp", "positions", "mask", "pooling"))
 CLASSIFICATION, SYSTEMS, EMBEDDING = (f"formal/test_{file}.py::" for file in ("classification", "systems", "embedding"))
 THETA, DOMAINS, MAP = "formal/test_theta.py::", "formal/test_domains.py::", "test_paper_map.py::"
 GPT2, BERT, TORCH = "parity/test_gpt2.py::", "parity/test_bert.py::", "parity/test_torch_transformer.py::"
@@ -155,7 +155,7 @@ FORMAL = [
     Mutant("GPT", "embed(x, theta)", "embed(x[:1].expand(ell), theta)", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),
     Mutant("post_norm", "theta_l.gamma2, theta_l.beta2", "theta_l.gamma1, theta_l.beta1", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
     Mutant("encode", "bidirectional(ell, ell)", "unidirectional(ell)", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
-    Mutant("BERTClassifier", "X[:, 0]", "X[:, -1]", SYSTEMS + "test_its_classifier_is_eclassifier", "formal/systems.py"),
+    Mutant("BERTClassifier", "pooling(X)", "X[:, -1]", SYSTEMS + "test_its_classifier_is_eclassifier", "formal/systems.py"),
     Mutant("PreNormEDTransformer", "MLP: Perceptron = ReLU_MLP", "MLP: Perceptron = MLP", SYSTEMS + "test_with_norms_after_the_sub_layers_it_is_algorithm_8", "formal/systems.py"),
     Mutant("BERT_embed", " + theta.W_s[:, s[t]]", "", SYSTEMS + "test_a_segment_adds_its_embedding_to_its_tokens_alone"),
     Mutant("biased_unembed", " + theta.b_u[:, None]", "", SYSTEMS + "test_the_output_bias_multiplies_the_odds"),
@@ -171,7 +171,12 @@ FORMAL = [
     Mutant("banded", "triu(w)", "triu(w + 1)", MASK + "test_a_band_is_w_wide"),
     Mutant("sparse", "l % 2 == 0", "l % 2 == 1", MASK + "test_sparse_layers_alternate_with_dense_ones"),
     Mutant("tied", "W_u=theta.W_e.T", "W_u=theta.W_u", GPT2 + "test_training_with_tied_weights"),
-    Mutant("EClassifier", "X[:, 0]", "X[:, -1]", CLASSIFICATION + "test_the_classifier_is_algorithm_9_up_to_its_last_line"),
+    Mutant("bos_pooling", "X[:, 0]", "X[:, -1]", POOLING + "test_each_pools_what_its_name_says"),
+    Mutant("mean_pooling", " / length(X.T)", "", POOLING + "test_each_pools_what_its_name_says"),
+    Mutant("max_pooling", "amax(", "amin(", POOLING + "test_each_pools_what_its_name_says"),
+    Mutant("EClassifier", "pooling(X)", "X[:, 0]", POOLING + "test_the_classifier_takes_any_pooling"),
+    Mutant("mean", "head(X)", "X", "model/test_pooling.py", "model/pooling.py"),
+    Mutant("largest", "-torch.inf", "0.0", "model/test_pooling.py", "model/pooling.py"),
     Mutant("ECTraining", "-p(theta)[c_n].log()", "-p(theta)[c_n]", BERT + "test_classifier_training"),
     Mutant("ECInference", "argmax()", "argmin()", TRAINING + "test_classifier_learns_its_classes"),
     # Domains

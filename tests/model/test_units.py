@@ -13,9 +13,10 @@ from transalg.hyper import DHyper, Hyper
 from transalg.hyper import mask as hyper_masks
 from transalg.hyper import mlp as hyper_mlps
 from transalg.hyper import norm as hyper_norms
+from transalg.hyper import pooling as hyper_poolings
 from transalg.hyper import positions as hyper_positions
 from transalg.hyper.hyper import TRAINING
-from transalg.model import MODELS, build, mask, mlp, norm, positions
+from transalg.model import MODELS, build, mask, mlp, norm, pooling, positions
 from transalg.model.counterpart import formal_counterpart
 from transalg.verify.batches import Batch, draw
 from transalg.verify.cases import DEPARTURES, REFUSED, randomised, small
@@ -26,6 +27,7 @@ def test_every_name_has_its_parameters_and_its_computation() -> None:
     assert hyper_positions.POSITIONS.keys() == positions.POSITIONS.keys()
     assert hyper_norms.NORMS.keys() == norm.NORMS.keys()
     assert hyper_mlps.MLPS.keys() == mlp.MLPS.keys()
+    assert hyper_poolings.POOLINGS.keys() == pooling.POOLINGS.keys()
     masks = {each for each in vars(hyper_masks).values() if isinstance(each, type) and issubclass(each, hyper_masks.Mask)}
     assert masks == mask.MASKS.keys()
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.conftest import SHARED
 from tests.tokenization.rearrange import rearranged
 from transalg.hyper import SpecialTokens
-from transalg.tokenization import KINDS, Tokenizer, train
+from transalg.tokenization import KINDS, Tokenizer, kind_of_text, train
 from transalg.tokenization.vocabulary import Kind, from_files
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
@@ -245,3 +245,25 @@ def test_files_of_earlier_versions_load(tmp_path) -> None:
 def test_training_that_cannot_be(kind: str, texts: list[str], size: int | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(kind, texts, size)
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["W ER1 D", "B UH1 K S"], "symbols"),
+        (["h e l l o", "w o r l d"], "symbols"),
+        (["3 March 2026", "the 4th of July 1976"], "phrases"),
+        (["word", "another"], "phrases"),
+        (["a man in a red shirt is running .", "ein mann in einem roten hemd läuft ."], "sentences"),
+        (["今天天气很好我们去公园散步吧好不好啊", "机器学习是人工智能的一个重要分支领域"], "unspaced"),
+        ([" ", ""], "phrases"),
+        ([], "phrases"),
+    ],
+)
+def test_what_texts_are_made_of(texts: list[str], kind: str) -> None:
+    assert kind_of_text(texts) == kind
+
+
+def test_a_vocabulary_of_words_is_bounded() -> None:
+    texts = [f"w{i} w{i}" for i in range(40_000)]
+    assert train("word", texts).N_V == 30_000

@@ -22,6 +22,7 @@ from .domains import (
 )
 from .mask import bidirectional
 from .notation import GELU, Activation, columns, length, softmax
+from .pooling import Pooling, bos_pooling
 from .theta import EncoderTheta, ETheta
 from .tree import normal
 
@@ -51,11 +52,12 @@ def EClassifier(
     layer_norm: Norm = layer_norm,
     MHAttention: MultiHead = MHAttention,
     GELU: Activation = GELU,
+    pooling: Pooling = bos_pooling,
 ) -> Float[Tensor, "N_C"]:
     """Variant of Algorithm 9: p ← EClassifier(x | θ)
 
-    Classification with an encoder-only transformer: Algorithm 9, reading the classes off its first token,
-    bos_token.
+    Classification with an encoder-only transformer: Algorithm 9, reading the classes off one vector of the
+    text, by default that of its first token, bos_token.
     Input: x ∈ V*, a sequence of token IDs.
     Output: p ∈ Δ([N_C]), the distribution P̂_θ(c | x) over the classes.
     Hyperparameters: ℓ_max, L, H, d_e, d_mlp, d_f, d_attn, d_mid, N_C ∈ ℕ, read off θ; ε.
@@ -82,8 +84,8 @@ def EClassifier(
     X = GELU(theta.W_f @ X + theta.b_f[:, None])
     # 11: for t∈[ℓ]: X[:,t] ← layer_norm(X[:,t] | γ, β)
     X = columns(layer_norm(X[:, t], theta.gamma, theta.beta, eps) for t in range(ell))
-    # 12: return p = softmax(W_c X[:,1] + b_c)  ⟦p ∈ ℝ^{N_C}⟧
-    return softmax(theta.W_c @ X[:, 0] + theta.b_c)
+    # 12: return p = softmax(W_c pooling(X) + b_c)  ⟦p ∈ ℝ^{N_C}⟧
+    return softmax(theta.W_c @ pooling(X) + theta.b_c)
 
 
 @checked(

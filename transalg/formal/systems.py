@@ -24,6 +24,7 @@ from .mask import Masks, bidirectional, unidirectional
 from .mlp import MLP, Perceptron, ReLU_MLP
 from .norm import RMSnorm
 from .notation import GELU, Activation, columns, length, softmax
+from .pooling import Pooling, bos_pooling
 from .positions import RelativeAttention, without_positions
 from .theta import DecoderLayer, DTheta, EDTheta, Layer
 from .unembedding import BiasedETheta, biased_unembed, unembed
@@ -299,19 +300,21 @@ def BERTClassifier(
     x: Int[Tensor, "ell"],
     theta: BERTClassifierTheta,
     s: Int[Tensor, "ell"] | None = None,
+    *,
+    pooling: Pooling = bos_pooling,
     **components: Unpack[EncoderComponents],
 ) -> Float[Tensor, "N_C"]:
     """Variant of Algorithm 9: p ← BERTClassifier(x, s | θ)
 
-    BERT, reading the classes off its first token, bos_token.
+    BERT, reading the classes off one vector of the text, by default that of its first token, bos_token.
     Input: x ∈ V*, a sequence of token IDs.
     Input: s ∈ [N_S]*, the segment every token belongs to; all the first unless given.
     Output: p ∈ Δ([N_C]), the distribution P̂_θ(c | x) over the classes.
     """
     # 1: X ← encode(x, s | θ)  ⟦X ∈ ℝ^{d_f×ℓ}⟧
     X = encode(x, theta, s, **components)
-    # 2: return p = softmax(W_c X[:,1] + b_c)  ⟦p ∈ ℝ^{N_C}⟧
-    return softmax(theta.W_c @ X[:, 0] + theta.b_c)
+    # 2: return p = softmax(W_c pooling(X) + b_c)  ⟦p ∈ ℝ^{N_C}⟧
+    return softmax(theta.W_c @ pooling(X) + theta.b_c)
 
 
 # Encoder–decoder ----------------------------------------------------------------------------------

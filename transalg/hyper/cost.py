@@ -7,6 +7,7 @@ from transalg.hyper.hyper import ClassifierHyper, EDHyper, Hyper
 from transalg.hyper.mask import Mask
 from transalg.hyper.mlp import MLPS
 from transalg.hyper.norm import NORMS
+from transalg.hyper.pooling import POOLINGS
 from transalg.hyper.positions import POSITIONS
 from transalg.hyper.shapes import shapes
 
@@ -29,8 +30,8 @@ def flops_per_token(hyper: Hyper, ell: int, batch: int = 1) -> float:
     )
     if hyper.tied:
         matrices += hyper.N_V * hyper.d_e
-    if isinstance(hyper, ClassifierHyper):  # its head runs on one token of ℓ
-        head = prod(shapes(hyper)["W_f"]) + prod(shapes(hyper)["W_c"])
+    if isinstance(hyper, ClassifierHyper):  # some or all of its head runs on one token of ℓ
+        head = prod(shapes(hyper)["W_c"]) + (0 if POOLINGS[hyper.pooling].every_token else prod(shapes(hyper)["W_f"]))
         matrices -= round(head * (1 - 1 / ell))
     keys = sum(hyper.mask(stack, l).keys(ell) for stack, count in hyper.stacks.items() for l in range(count))
     if isinstance(hyper, EDHyper):

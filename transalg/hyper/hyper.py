@@ -14,6 +14,7 @@ from transalg.hyper.heads import Heads
 from transalg.hyper.mask import Band, Causal, Mask
 from transalg.hyper.mlp import MLPS
 from transalg.hyper.norm import NORMS
+from transalg.hyper.pooling import POOLINGS
 from transalg.hyper.positions import POSITIONS
 from transalg.hyper.special import HasSpecialTokens, SpecialTokens
 
@@ -242,6 +243,7 @@ class ClassifierHyper(EHyper):
     """Classification (§3) with the encoder of Algorithm 9."""
 
     N_C: int = size("classes")
+    pooling: str = departure("bos", _choices(POOLINGS), POOLINGS)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,6 +18,7 @@ from transalg.model.layout import Layout, layout, paired
 from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
 from transalg.model.parameters import Made
+from transalg.model.pooling import POOLINGS
 from transalg.model.transformer import IDs, Logits, ModelHyper, Transformer
 
 
@@ -109,7 +110,7 @@ class ETransformer(Encoder[EHyper]):
 
 
 class Classifier(Encoder[ClassifierHyper]):
-    """Classification (§3) with the encoder of Algorithm 9: logits of the classes, read off the first token, bos."""
+    """Classification (§3) with the encoder of Algorithm 9: logits of the classes, from one vector of the text, by default that of bos."""
 
     hyper_kind = ClassifierHyper
     hyper: ClassifierHyper
@@ -117,7 +118,7 @@ class Classifier(Encoder[ClassifierHyper]):
     def forward(self, ids: IDs, lengths: Lengths = None, segments: IDs | None = None) -> Float[Tensor, "B N_C"]:
         """Logits of the classes."""
         X, tokens = self.encode(ids, lengths, segments)
-        return self.linear(self.head(X[tokens.first_tokens]), "W_c", "b_c")
+        return self.linear(POOLINGS[self.hyper.pooling].compute(self.head, X, tokens), "W_c", "b_c")
 
 
 class EDTransformer(Decoder[EDHyper]):

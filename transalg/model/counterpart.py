@@ -33,6 +33,7 @@ from transalg.model.bridge import plain
 from transalg.model.mask import formal_mask
 from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
+from transalg.model.pooling import POOLINGS
 from transalg.model.positions import POSITIONS
 
 
@@ -86,7 +87,9 @@ def _encoder(hyper: Hyper) -> Counterpart:
 
 
 def _classifier(hyper: Hyper) -> Counterpart:
-    return _encoding(hyper, EClassifier, BERTClassifier)
+    assert isinstance(hyper, ClassifierHyper)
+    function, further = _encoding(hyper, EClassifier, BERTClassifier)
+    return function, further | {"pooling": POOLINGS[hyper.pooling].formal}
 
 
 def _encoding(hyper: Hyper, literal: Callable[..., Tensor], system: Callable[..., Tensor]) -> Counterpart:

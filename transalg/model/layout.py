@@ -71,6 +71,13 @@ class Layout:
         starts = torch.tensor(_starts(self.lengths), device=self.token_index.device)
         return starts[(self.token_index[starts] // ell).argsort()]
 
+    def batch_lengths(self, device: torch.device) -> Int[Tensor, "B"]:
+        """The length of each sequence, in the batch's order."""
+        B, ell = self.shape
+        if self.lengths is None or self.token_index is None:
+            return torch.full((B,), ell, device=device)
+        return torch.bincount(self.token_index // ell, minlength=B).to(device)
+
     def unpad(self, ids: Shaped[Tensor, "B ell"]) -> Shaped[Tensor, "T"]:
         """B × ℓ to a row for each token."""
         return ids.flatten() if self.token_index is None else ids.flatten()[self.token_index]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from transalg.data.shuffle import Index
     from transalg.model import Classifier
     from transalg.tasks.examples import Example
+    from transalg.tokenization import KindOfText
 
 
 class Classification(Task["Classifier"]):
@@ -31,8 +32,8 @@ class Classification(Task["Classifier"]):
     abilities = ("classify", "embed")
     bidirectional = True
 
-    def default_tokenizer(self, vocab_size: int | None) -> str:
-        return "word"
+    def default_tokenizer(self, vocab_size: int | None, texts: "KindOfText") -> str:
+        return "bpe" if texts == "unspaced" else "word"
 
     def adapt(self, fields: dict[str, Any]) -> dict[str, Any]:
         return fields | {"tied": False, "output_bias": False}  # it has no W_u

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from transalg.data.shuffle import Index
     from transalg.model import ETransformer
     from transalg.tasks.examples import Example
+    from transalg.tokenization import KindOfText
 
 
 class MaskedLanguageModel(Task["ETransformer"]):
@@ -29,6 +30,9 @@ class MaskedLanguageModel(Task["ETransformer"]):
     eta = {"muon": 0.015}
     abilities = ("fill", "embed", "score")
     bidirectional = True
+
+    def default_tokenizer(self, vocab_size: int | None, texts: "KindOfText") -> str:
+        return "bpe" if texts == "unspaced" else "word"
 
     def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":
         import torch

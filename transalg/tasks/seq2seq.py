@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from transalg.data.shuffle import Index
     from transalg.model import EDTransformer
     from transalg.tasks.examples import Example
+    from transalg.tokenization import KindOfText
 
 
 class SequenceToSequence(Task["EDTransformer"]):
@@ -28,6 +29,11 @@ class SequenceToSequence(Task["EDTransformer"]):
     augmented_stream = "z"
     epochs = 20.0
     abilities = ("predict", "embed", "score")
+
+    def default_tokenizer(self, vocab_size: int | None, texts: "KindOfText") -> str:
+        if vocab_size and texts != "symbols":
+            return "bpe"
+        return {"symbols": "word", "sentences": "bpe"}.get(texts, "char")
 
     def limits(self, ell_max: int) -> dict[str, int]:
         return {"z": ell_max, "x": ell_max + 1}  # of x, ℓ_max tokens to read, and the one after the last of them

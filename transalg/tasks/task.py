@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from transalg.data.store import Store
     from transalg.model.transformer import Transformer
     from transalg.tasks.examples import Example
+    from transalg.tokenization import KindOfText
 
 Ability = Literal["generate", "predict", "fill", "classify", "embed", "score"]
 Inputs = tuple[Any, ...]  # tensors, then row lengths, in the order in which the task's loss takes them
@@ -56,8 +57,8 @@ class Task(ABC, Generic[Model]):
         """Whether a text comes with its class."""
         return self.records == "labelled"
 
-    def default_tokenizer(self, vocab_size: int | None) -> str:
-        """The kind of vocabulary that is made if none is chosen."""
+    def default_tokenizer(self, vocab_size: int | None, texts: "KindOfText") -> str:
+        """The kind of vocabulary that is made if none is chosen, for texts of this kind."""
         return "bpe" if vocab_size else "char"
 
     def adapt(self, fields: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from typing import Literal
 
 import tokenizers
@@ -11,15 +12,19 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from transalg.tokenization.tokenizer import SPECIAL, UNKNOWN, Tokenizer
 
 Kind = Literal["char", "word", "bpe"]
+KindOfText = Literal["symbols", "phrases", "sentences", "unspaced"]
 KINDS: tuple[Kind, ...] = ("char", "word", "bpe")
 BYTES = 256
+WORDS = 30_000  # of a vocabulary of words, unless its size is chosen: rarer words are <unk>
+BYTE_PAIRS = 8192  # tokens of a vocabulary of byte pairs, unless its size is chosen
+SAMPLE = 2000  # texts that tell which kind of vocabulary fits
 
 
 def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, min_count: int = 1) -> Tokenizer:
     """A tokenizer for these texts.
 
     char: every character that occurs, in the order of Unicode. Lossless for text of these characters; others are left out.
-    word: words and punctuation apart, the most frequent first, at most vocab_size, with <unk> for all others and for words that occur fewer than
+    word: words and punctuation apart, the most frequent first, at most vocab_size (30,000 unless given), with <unk> for all others and for words that occur fewer than
     `min_count` times. Text comes back with single spaces between words.
     bpe: bytes, and the pairs that occur most, merged until there are vocab_size. Lossless for any text.
     """
@@ -30,7 +35,30 @@ def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, mi
         raise ValueError(f"vocab_size: expected at least {smallest} for {kind}, {', '.join(SPECIAL)} included, got {vocab_size}")
     if kind == "char":
         return _characters(texts, vocab_size)
-    return _words(texts, vocab_size, min_count) if kind == "word" else _byte_pairs(texts, vocab_size or 8192)
+    return _words(texts, vocab_size or WORDS, min_count) if kind == "word" else _byte_pairs(texts, vocab_size or BYTE_PAIRS)
+
+
+def kind_of_text(texts: Iterable[str]) -> KindOfText:
+    """What the first of these texts are made of.
+
+    symbols: single characters or short codes with spaces between them, such as phonemes. phrases: a few words. sentences: natural language, words
+    with spaces between them. unspaced: long texts without spaces, such as Chinese.
+
+    >>> kind_of_text(["W ER1 D", "B UH1 K"]), kind_of_text(["3 March 2026"]), kind_of_text(["a man in a red shirt is running"])
+    ('symbols', 'phrases', 'sentences')
+    """
+    characters = words = count = 0
+    for text in islice(texts, SAMPLE):
+        parts = text.split()
+        characters, words, count = characters + sum(map(len, parts)), words + len(parts), count + 1
+    if not words:
+        return "phrases"
+    length, per_text = characters / words, words / count
+    if per_text >= 2 and length < 2.5:
+        return "symbols"
+    if length > 15:
+        return "unspaced"
+    return "sentences" if per_text >= 5 else "phrases"
 
 
 def _characters(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
@@ -48,12 +76,12 @@ def _characters(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
     return Tokenizer.closed(core)
 
 
-def _words(texts: Iterable[str], vocab_size: int | None, min_count: int) -> Tokenizer:
+def _words(texts: Iterable[str], vocab_size: int, min_count: int) -> Tokenizer:
     splitter = pre_tokenizers.Whitespace()
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(word for word, _ in splitter.pre_tokenize_str(text))
-    common = counts.most_common(None if vocab_size is None else vocab_size - len(SPECIAL) - 1)
+    common = counts.most_common(vocab_size - len(SPECIAL) - 1)
     words = [word for word, count in common if count >= min_count] or [word for word, _ in common]
     if not words:
         raise ValueError("tokenizer: expected some words to train on, got none")

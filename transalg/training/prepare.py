@@ -14,7 +14,7 @@ from transalg.hyper import Hyper
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
 from transalg.tasks import find
-from transalg.tokenization import KINDS, Tokenizer, train
+from transalg.tokenization import KINDS, Tokenizer, kind_of_text, train
 from transalg.training.report import Report
 
 VOCABULARY = 2**27  # bytes of text that a vocabulary is made from; of more, every second, third, … piece
@@ -72,7 +72,10 @@ def prepare(
 
 def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
     """The tokenizer that the options name, made from the data if it is not a file."""
-    kind = config.tokenizer or find(config.task).default_tokenizer(config.vocab_size)
+    kind = config.tokenizer
+    if not kind:
+        first_texts = (text for record in source.records() for text in record.texts)
+        kind = find(config.task).default_tokenizer(config.vocab_size, kind_of_text(first_texts))
     if kind not in KINDS:
         if not Path(kind).is_file():
             raise ValueError(f"--tokenizer: expected {', '.join(KINDS)}, or a tokenizer.json, got {kind!r}")
