@@ -51,11 +51,16 @@ _NAMES = {
 }
 
 
-def load(*folders: str | Path, device: str = "cpu", quantize: Literal["int8"] | None = None) -> "Run":
-    """Load the run in a folder that `transalg train` made; several are an ensemble. With quantize="int8", weights have 8 bits."""
+def load(
+    *folders: str | Path, device: str = "cpu", quantize: Literal["int8"] | None = None, checkpoint: Literal["best", "last"] = "best"
+) -> "Run":
+    """Load the run in a folder that `transalg train` made; several are an ensemble. With quantize="int8", weights have 8 bits.
+
+    The best checkpoint, or the last one.
+    """
     from transalg.inference.run import Run
 
-    return Run.load(*folders, device=device, quantize=quantize)
+    return Run.load(*folders, device=device, quantize=quantize, checkpoint=checkpoint)
 
 
 def _packages() -> list[str]:

@@ -39,7 +39,7 @@ def test_from_files_to_figures(task: str, transalg: Any, tmp_path: Path) -> None
     assert (status, err) == (0, "")
     assert re.search(r"step +3  loss \d\.\d+  validation \d\.\d+ .*tok/s  best", out) and "Done: step 6," in out
     flat = " ".join(out.split())
-    assert "Best validation loss" in flat and f"transalg evaluate {run}" in flat and f"transalg plot {run}" in flat
+    assert "Best by" in flat and f"transalg evaluate {run}" in flat and f"transalg plot {run}" in flat
     assert all(len(line) <= 80 for line in out.splitlines() if run not in line)
     saved = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert saved["task"] == task and saved["train"]["steps"] == 6 and saved["model"]["d_e"] == 10

@@ -40,7 +40,7 @@ def test_evaluating_finds_the_validation_loss_of_the_run(task: str, trained: dic
     from transalg.runs import folder as run_folder
 
     evaluation = evaluate(trained[task])
-    assert evaluation.figures["loss"] == pytest.approx(run_folder.best_metadata(trained[task].folder).val_loss, abs=1e-10)
+    assert evaluation.figures["loss"] == pytest.approx(run_folder.model_metadata(trained[task].folder).val_loss, abs=1e-10)
 
 
 def test_language_models_against_the_formal_algorithm(trained: dict[str, Run]) -> None:

@@ -71,9 +71,12 @@ def test_a_model_learns(task: str, tmp_path: Path) -> None:
     assert len(losses) == 60 and sum(losses[-15:]) < 0.9 * sum(losses[:15])
     evaluations = [line for line in lines if "val_loss" in line]
     assert [line["step"] for line in evaluations] == [20, 40, 60]
-    assert outcome.state.best == min(line["val_loss"] for line in evaluations)
-    metadata = run_folder.best_metadata(tmp_path / "run")
-    assert metadata.val_loss == outcome.state.best and metadata.task == task and metadata.step == outcome.state.best_step
+    select = {"seq2seq": "val_exact_match", "classify": "val_accuracy"}.get(task, "val_loss")
+    best = min(evaluations, key=lambda line: (-line[select] if select != "val_loss" else 0, line["val_loss"]))
+    assert outcome.figures == outcome.state.best and outcome.state.best_step == best["step"]
+    assert outcome.figures == {name: value for name, value in best.items() if name.startswith("val")}
+    metadata = run_folder.model_metadata(tmp_path / "run")
+    assert metadata.val_loss == outcome.figures["val_loss"] and metadata.task == task and metadata.step == outcome.state.best_step
     assert ("val_accuracy" in outcome.figures) == (task == "classify")
     assert all(line["tokens"] > 0 and line["seconds"] > 0 for line in lines)
 
@@ -82,7 +85,7 @@ def test_early_stopping_and_the_best_model(tmp_path: Path) -> None:
     files(tmp_path)
     outcome = train(config("lm", tmp_path, steps=400, eta=0.3, warmup=0, eval_every=1, patience=3, clip=0), tmp_path / "run")
     assert outcome.reason == "patience" and outcome.state.step == outcome.state.best_step + 3 < 400
-    assert run_folder.best_metadata(tmp_path / "run").step == outcome.state.best_step
+    assert run_folder.model_metadata(tmp_path / "run").step == outcome.state.best_step
     assert checkpoints.load_metadata(tmp_path / "run" / "last.safetensors").state["step"] == outcome.state.step
 
 
@@ -105,7 +108,7 @@ def test_fine_tuning_starts_from_the_other_model(tmp_path: Path) -> None:
     train(config("mlm", tmp_path, steps=3), tmp_path / "first")
     chosen = replace(config("classify", tmp_path, steps=1, eta=1e-12, warmup=0), init=str(tmp_path / "first"), tokenizer="", model={})
     train(chosen, tmp_path / "second")
-    first, second = run_folder.best_tensors(tmp_path / "first"), run_folder.best_tensors(tmp_path / "second")
+    first, second = run_folder.model_tensors(tmp_path / "first"), run_folder.model_tensors(tmp_path / "second")
     shared = first.keys() & second.keys()
     assert second.keys() - first.keys() == {"W_c", "b_c"} and len(shared) > 10
     assert all(torch.allclose(first[name], second[name], atol=1e-9) for name in shared)
@@ -132,8 +135,9 @@ def test_bfloat16_computes_in_bfloat16_and_keeps_float32(tmp_path: Path) -> None
     for task in TASKS:
         outcome = train(config(task, tmp_path, dtype="bfloat16", steps=8), tmp_path / task)
         exact = train(config(task, tmp_path, dtype="float32", steps=8), tmp_path / f"{task}-32")
-        assert outcome.state.best == pytest.approx(exact.state.best, rel=0.05) and outcome.state.best != exact.state.best
-        assert all(tensor.dtype == torch.float32 for tensor in run_folder.best_tensors(tmp_path / task).values())
+        losses = outcome.figures["val_loss"], exact.figures["val_loss"]
+        assert losses[0] == pytest.approx(losses[1], rel=0.05) and losses[0] != losses[1]
+        assert all(tensor.dtype == torch.float32 for tensor in run_folder.model_tensors(tmp_path / task).values())
 
 
 def test_bad_devices_are_named(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def assert_like_one_process(folder: Path, out: str, task: str) -> None:
     for line, other in zip(ours, expected, strict=True):
         for name in line:
             assert line[name] == pytest.approx(other[name], rel=0, abs=SAME), name
-    torch.testing.assert_close(run_folder.best_tensors(folder / out), run_folder.best_tensors(folder / "one"), rtol=0, atol=SAME_WEIGHTS)
+    torch.testing.assert_close(run_folder.model_tensors(folder / out), run_folder.model_tensors(folder / "one"), rtol=0, atol=SAME_WEIGHTS)
 
 
 def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -1,22 +1,45 @@
-"""Validation figures do not depend on how rows are batched."""
+"""Validation: figures that do not depend on batches, a sample that the work pays for, and the best model by the selected figure."""
 
+import json
+import tomllib
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from tests.strategies import rng
 from tests.training.runs import TASKS, config, files
 from transalg.data.rows import Rows
+from transalg.evaluation.measure import evaluate, held_out
 from transalg.hyper import Hyper
-from transalg.model import build
+from transalg.inference.run import Run
+from transalg.model import EDTransformer, build
+from transalg.runs import checkpoints
+from transalg.runs import folder as run_folder
 from transalg.tasks import evaluation, find
 from transalg.tasks.losses import Objective
+from transalg.tasks.task import HIGHER, better
 from transalg.training.prepare import prepare
 from transalg.training.processes import World
 from transalg.training.report import Report
-from transalg.training.validation import validate
+from transalg.training.start import train
+from transalg.training.validation import (
+    BUDGET,
+    FORWARD,
+    WRITING,
+    decoded_figures,
+    fixed_sample,
+    longest_target,
+    mean_tokens,
+    validate,
+    validation_sample,
+)
+
+HERE = World(0, 1, torch.device("cpu"))
 
 
 def inputs(task: str, rows: Rows, hyper: Hyper) -> list[list[list[int]]]:
@@ -43,3 +66,117 @@ def test_figures_do_not_depend_on_the_batches(task: str, tmp_path: Path, monkeyp
     assert seen[0] == seen[1] == seen[2]
     for other in figures[1:]:
         assert other == pytest.approx(figures[0], rel=1e-12) and set(other) == set(find(task).figures)
+
+
+# The sample ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_is_fixed() -> None:
+    """A larger one contains a smaller one, each row once."""
+    small, large = fixed_sample(101, 7), fixed_sample(101, 53)
+    assert set(small) < set(large) < set(range(101)) and len(large) == 53 and (np.diff(large) > 0).all()
+    assert set(large) != set(range(53)), "rows from all of the set"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_sample_costs_what_validation_may_cost(task: str, tmp_path: Path) -> None:
+    """All rows up to a tenth of the training between two validations; of more, as many as cost a twentieth."""
+    prepared = prepare(replace(config(task, files(tmp_path)), split=0.0), tmp_path / "run", Report())
+    rows, decoded = prepared.train.rows(), task == "seq2seq"
+    costs = [FORWARD * mean_tokens(rows)] + [WRITING * longest_target(rows)] * decoded
+    enough = len(rows) * max(costs) * len(costs) / BUDGET
+    fits = validation_sample(rows, enough, decoded=decoded, least=1)
+    assert (fits.read, fits.written) == (None, None)
+    few = validation_sample(rows, 0.9 * enough, decoded=decoded, least=1)
+    sizes = [len(rows) if each is None else len(each) for each in (few.read, few.written)[: len(costs)]]
+    assert min(sizes) < len(rows) and sum(size * cost for size, cost in zip(sizes, costs, strict=True)) <= BUDGET * 0.9 * enough
+    assert sizes[-1] == int(0.9 * len(rows) / 2), "the figure that costs most has a twentieth"
+    none = validation_sample(rows, 0.0, decoded=decoded, least=3)
+    assert none.read is not None and len(none.read) == 3
+
+
+def sampled(task: str, folder: Path, **train_options: Any) -> Any:
+    """A run whose budget pays for one of its four validation rows."""
+    return replace(config(task, files(folder), batch_size=1, **{"eval_every": 1} | train_options), split=0.5)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_sample_chooses_and_all_rows_measure_the_best(task: str, tmp_path: Path) -> None:
+    outcome = train(sampled(task, tmp_path, steps=5, dtype="float64"), tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    between, last = [line for line in lines if "val_loss" in line], lines[-1]
+    run = Run.load(tmp_path / "run")
+    rows = len(held_out(run))
+    assert [line["step"] for line in between] == [1, 2, 3, 4, 5] and {line["val_rows"] for line in between} == {1} and rows > 1
+    assert last["best_val_rows"] == outcome.figures["val_rows"] == rows and last["best_step"] == outcome.state.best_step
+    figures = evaluate(run).figures
+    assert figures["loss"] == pytest.approx(last["best_val_loss"], rel=1e-9) == run_folder.model_metadata(tmp_path / "run").val_loss
+    if task == "classify":
+        assert figures["accuracy"] == last["best_val_accuracy"] == outcome.figures["val_accuracy"]
+    again = train(None, tmp_path / "run", resume=True)
+    assert again.figures == outcome.figures and (tmp_path / "run" / "metrics.jsonl").read_text().count("best_step") == 1
+
+
+def test_validation_changes_no_weight(tmp_path: Path) -> None:
+    for every in (1, 5):
+        train(sampled("seq2seq", tmp_path, steps=5, eval_every=every, save_every=5), tmp_path / str(every))
+    one, five = (checkpoints.load(tmp_path / str(every) / "last.safetensors")[0] for every in (1, 5))
+    assert all(one[name].equal(five[name]) for name in one)
+
+
+# The best model --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_better() -> None:
+    for select, higher in HIGHER.items():
+        low, high = ({"val_loss": 2.0} | {f"val_{select}": value} for value in (1.0, 3.0))
+        assert better(select, low, None)
+        assert (better(select, high, low), better(select, low, high)) == (higher, not higher)
+        assert not better(select, low, low)
+    same = {"val_accuracy": 0.5, "val_loss": 2.0}
+    assert better("accuracy", same | {"val_loss": 1.5}, same) and not better("accuracy", same | {"val_loss": 2.5}, same)
+    assert better("accuracy", same, {"val_loss": 2.5}), "a run of an earlier version has the loss alone"
+
+
+def test_the_selected_figure_chooses_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of accuracies 1/3, 2/3, 2/3, 1/3, 1/3 with falling losses, the third: the lower loss of two that are equal."""
+    from transalg.training import loop
+
+    chosen: dict[str, int] = {}
+    for select in ("accuracy", "loss"):
+        values = iter([(5.0, 1 / 3), (4.0, 2 / 3), (3.0, 2 / 3), (2.0, 1 / 3), (1.0, 1 / 3)])
+        monkeypatch.setattr(loop, "validate", lambda *_, values=values: dict(zip(("val_loss", "val_accuracy"), next(values), strict=True)))
+        outcome = train(config("classify", files(tmp_path), steps=5, eval_every=1, patience=2, select=select), tmp_path / select)
+        chosen[select] = outcome.state.best_step
+        assert outcome.reason == ("patience" if select == "accuracy" else "done")
+    assert chosen == {"accuracy": 3, "loss": 5}
+
+
+def test_auto_is_the_figure_of_the_task(tmp_path: Path) -> None:
+    def selected(task: str, **train_options: Any) -> str:
+        return prepare(config(task, tmp_path, **train_options), tmp_path / "run", Report()).config.train.select
+
+    files(tmp_path)
+    assert [selected(task) for task in TASKS] == ["loss", "loss", "exact_match", "accuracy"]
+    (tmp_path / "pairs.txt").write_text("a\tthe cat sat on it\nb\ta dog ran off\n" * 3)
+    assert (selected("seq2seq"), selected("seq2seq", shard=True), selected("seq2seq", select="loss")) == ("bleu", "loss", "loss")
+    for task, select, said in (("lm", "accuracy", "expected auto, loss for lm"), ("classify", "best", "expected auto, loss")):
+        with pytest.raises(ValueError, match=rf"train\.select: {said}"):
+            config(task, tmp_path, select=select)
+    with pytest.raises(ValueError, match=r"train\.select: a sharded model does not decode"):
+        config("seq2seq", tmp_path, select="bleu", shard=True)
+
+
+def test_predictions_are_counted_as_evaluation_counts_them(tmp_path: Path) -> None:
+    (tmp_path / "pairs.txt").write_text("".join(f"{i} a\t{'x y z w v'[: 1 + 2 * (i % 5)]}\n" for i in range(20)))
+    chosen = config("seq2seq", tmp_path, steps=60, eta=0.02, eval_every=60, select="bleu")
+    outcome = train(chosen, tmp_path / "run")
+    run = Run.load(tmp_path / "run")
+    assert isinstance(run.model, EDTransformer)
+    rows, expected = held_out(run), evaluate(run).figures
+    figures = decoded_figures(run.model, find("seq2seq"), rows, HERE, run.tokenizer)
+    assert figures == {"val_exact_match": expected["exact match"], "val_bleu": pytest.approx(expected["BLEU"])}
+    assert 0 < figures["val_exact_match"] < 1 and 0 < figures["val_bleu"] < 100, "the test distinguishes something"
+    assert outcome.figures["val_bleu"] == pytest.approx(figures["val_bleu"])
+    saved = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert saved["train"]["select"] == "bleu"

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from transalg.atomic import atomic_write
-from transalg.cli.using import Device, Flag, MaybeFile, Quantize, Runs, check_output, json_line
+from transalg.cli.using import CheckpointName, Device, Flag, MaybeFile, Quantize, Runs, check_output, json_line, load_runs
 from transalg.tasks import find
 
 
@@ -30,6 +30,7 @@ class Evaluate:
     """What to do with pairs and labelled texts longer than the model takes; by default they are cut, with a note, but the run's own
     validation set is treated as in training."""
     device: Device = "cpu"
+    checkpoint: CheckpointName = "best"
     quantize: Quantize = None
     """Evaluate the model with its weights in 8 bits."""
     json: Flag = False
@@ -40,12 +41,11 @@ class Evaluate:
             raise ValueError("evaluate: expected the folder of a run; transalg evaluate RUN")
         check_output(self.predictions)
 
-        import transalg
         from transalg.cli.watch import Watch
         from transalg.evaluation.measure import evaluate
 
         console = Console(highlight=False)
-        run = transalg.load(*self.runs, device=self.device, quantize=self.quantize)
+        run = load_runs(*self.runs, device=self.device, quantize=self.quantize, checkpoint=self.checkpoint)
         if self.predictions and find(run.task).records == "documents":
             raise ValueError(f"--predictions: a model for {run.task} predicts every token; there is no list of them")
         with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
+from transalg.cli.using import CheckpointName, load_runs
 from transalg.tasks import find as find_task
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm
@@ -42,8 +43,9 @@ class Trace:
     context: Annotated[str | None, option("TEXT")] = None
     """The sequence z, for Algorithms 3–5, 8, 11 and 15; the text again unless given."""
     trained: Annotated[Path | None, tyro.conf.arg(name="run", metavar="RUN", help_behavior_hint="")] = None
-    """A folder that `transalg train` made: θ, vocabulary and departures from the paper are those of its best model.
+    """A folder that `transalg train` made: θ, vocabulary and departures from the paper are those of its best model (see --checkpoint).
     lm takes Algorithms 10, 13, 14; mlm 9, 12; seq2seq 8, 11, 15, with --context for z; classify 9; all of them 1–7."""
+    checkpoint: CheckpointName = "best"
     tokens: Annotated[str | None, option("IDS")] = None
     """x as token IDs instead of a text, and --context likewise: "12 0 3"."""
     theta: Annotated[Path | None, option("FILE")] = None
@@ -140,11 +142,10 @@ class Trace:
         self, folder: Path, algorithm: Algorithm, text: str | None, tokens: list[int] | None, context_tokens: list[int] | None
     ) -> "Example":
         """The algorithm's call on a trained model and a text in its vocabulary."""
-        import transalg
         from transalg.model.counterpart import formal_counterpart
         from transalg.trace.example import Data, Model, numbered, trained_example
 
-        number, run = numbered(algorithm), transalg.load(folder)
+        number, run = numbered(algorithm), load_runs(folder, checkpoint=self.checkpoint)
         hyper, formal, theta = run.model.hyper, formal_counterpart(run.model.hyper), run.model.theta()
         _fit(algorithm, run.task, hyper, folder)
         if number == 15 and text is not None and self.context is not None:
@@ -167,7 +168,7 @@ class Trace:
             z = x if source is None else _read(run.tokenizer, option, source, eos or number in (8, 15), False, longest)
 
         said = ", ".join(name if value is True else f"{name}={value}" for name, value in formal.departures().items())
-        about = f"the best model of {folder}, for {run.task}, " + (
+        about = f"the {self.checkpoint} model of {folder}, for {run.task}, " + (
             f"which departs from the paper by {said}" if said else "as the paper has it"
         )
         model = Model(

@@ -174,14 +174,15 @@ def _changed(flags: Any) -> dict[str, Any]:
 
 def summary(outcome: "Outcome", console: Console) -> None:
     """Print the result, where it is, and what to type next."""
+    from transalg.cli.watch import shown_figures
+
     state, out = outcome.state, outcome.out
-    words = {"done": "Done", "patience": "Stopped early: no better validation loss", "interrupted": "Interrupted and saved"}
+    words = {"done": "Done", "patience": "Stopped early: validation no longer improves", "interrupted": "Interrupted and saved"}
     minutes = f"{state.seconds / 60:.1f} min" if state.seconds >= 60 else f"{state.seconds:.0f} s"
     console.print(f"\n[bold]{words[outcome.reason]}[/]: step {state.step:,}, {_count(state.tokens)} tokens, {minutes} of training")
     if state.best is not None:
-        accuracy = outcome.figures.get("val_accuracy")
-        more = f"; accuracy {accuracy:.1%} at the end" if accuracy is not None else ""
-        console.print(f"Best validation loss [bold]{state.best:.4f}[/] nats at step {state.best_step:,}{more}")
+        by = outcome.config.train.select.replace("_", " ")
+        console.print(f"Best by {by}, step {state.best_step:,}: [bold]{shown_figures(outcome.figures)}[/]")
     present = [name for name in FILES if (out / name).exists()]
     console.print(f"{escape(str(out))}: {_count(outcome.parameters)} parameters; {', '.join(present)}")
     name = escape(shlex.quote(str(out)))
@@ -199,11 +200,11 @@ FILES = ("best.safetensors", "best", "last.safetensors", "last", "tokenizer.json
 def _table(outcomes: "list[Outcome]", console: Console) -> None:
     from statistics import mean, stdev
 
-    names = ["val_loss", *(name for name in outcomes[0].figures if name != "val_loss")]
+    names = [name for name in outcomes[0].figures if not name.endswith("rows")]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for title in ("fold", *names):
         table.add_column(title, justify="right")
-    values = [[outcome.state.best or 0.0, *(outcome.figures[name] for name in names[1:])] for outcome in outcomes]
+    values = [[outcome.figures[name] for name in names] for outcome in outcomes]
     for i, row in enumerate(values, 1):
         table.add_row(str(i), *(f"{value:.4f}" for value in row))
     columns = list(zip(*values, strict=True))

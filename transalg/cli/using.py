@@ -29,6 +29,9 @@ MaybeFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_h
 MaybeInt = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 MaybeFloat = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
 Quantize = Annotated[Literal["int8"] | None, tyro.conf.arg(metavar="{int8}", help_behavior_hint="")]
+CheckpointName = Annotated[
+    Literal["best", "last"], tyro.conf.arg(help="Which checkpoint: the best by the figure of --train.select, or the last one.")
+]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, mps.")]
 TooLong = Annotated[
     Literal["cut", "error"], tyro.conf.arg(help="A text longer than the model takes: cut it and print a note, or stop with an error.")
@@ -49,6 +52,7 @@ class ModelVerb:
     quantize: Quantize = None
     """Weights in 8 bits: a quarter of the memory, and faster, with nearly the same results."""
     device: Device = "cpu"
+    checkpoint: CheckpointName = "best"
 
     def load(self, ability: "Ability") -> "Run":
         """The model, if it has this ability."""
@@ -56,9 +60,7 @@ class ModelVerb:
             raise ValueError(f"{ability}: expected the folder of a run; transalg {ability} RUN")
         check_output(self.out)
 
-        import transalg
-
-        run = transalg.load(*self.runs, device=self.device, quantize=self.quantize)
+        run = load_runs(*self.runs, device=self.device, quantize=self.quantize, checkpoint=self.checkpoint)
         run.can(ability)
         return run
 
@@ -83,6 +85,22 @@ class TextVerb(ModelVerb):
         texts = read_texts(self.text, self.file, "--text", self.column)
         note_unknown(run, texts)
         return texts
+
+
+def load_runs(*runs: Path, **options: Any) -> "Run":
+    """`transalg.load`, with a plain line instead of the warning that there is no best checkpoint yet."""
+    import transalg
+    from transalg.inference.results import NoBest
+
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", NoBest)
+        run = transalg.load(*runs, **options)
+    for each in raised:
+        if issubclass(each.category, NoBest):
+            _note(str(each.message))
+        else:
+            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+    return run
 
 
 def check_output(path: Path | None) -> None:

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from transalg.checks import integer
-from transalg.cli.using import Flag, MaybeText, Texts
+from transalg.cli.using import CheckpointName, Flag, MaybeText, Texts, load_runs
 
 if TYPE_CHECKING:
     from transalg.verify.cases import Verdict
@@ -32,6 +32,7 @@ class Verify:
     """With RUN: these texts instead of the validation set."""
     context: Texts = ()
     """With a seq2seq RUN and --text: the source text z of each text."""
+    checkpoint: CheckpointName = "best"
     only: MaybeText = None
     """Only architectures and variants whose name contains this: gpt3, relative, EDTransformer."""
     seed: int = 0
@@ -76,7 +77,6 @@ class Verify:
             sys.exit(1)
 
     def _trained(self, bound: float) -> None:
-        import transalg
         from transalg.verify.trained import verify
 
         console = Console(highlight=False)
@@ -85,7 +85,7 @@ class Verify:
             console.print(_line(widths, "architecture", "run", Text("P"), Text("gradients"), Text("invariances")), style="bold")
         all_hold = True
         for run in self.runs:
-            verdict = verify(transalg.load(run), self.text, self.context, seed=self.seed)
+            verdict = verify(load_runs(run, checkpoint=self.checkpoint), self.text, self.context, seed=self.seed)
             all_hold = all_hold and verdict.holds
             if self.json:
                 print(json.dumps(_data(verdict)), flush=True)

@@ -1,6 +1,6 @@
 """The progress of a run: a bar on a terminal, and a line for every validation."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,14 +61,23 @@ class Watch(Report):
 
     def validation(self, step: int, figures: dict[str, Any], best: bool) -> None:
         columns = [f"step {step:>6,}", f"loss {self.loss:.4f}"] if self.loss is not None else [f"step {step:>6,}"]
-        columns.append(f"validation {figures['val_loss']:.4f}")
-        if "val_accuracy" in figures:
-            columns.append(f"accuracy {figures['val_accuracy']:.1%}")
+        columns.append(shown_figures(figures))
         if self.speed is not None:
             columns.append(f"{self.speed:,.0f} tok/s")
         self.console.print("  ".join(columns) + ("  [green]best[/]" if best else ""))
+
+    def measured(self, step: int, figures: dict[str, float]) -> None:
+        self.console.print(f"step {step:>6,}  {shown_figures(figures)}  on all {figures['val_rows']:,} rows")
 
     def end(self) -> None:
         if self.progress is not None:
             self.progress.stop()
             self.progress = None
+
+
+SHOWN = {"val_loss": "validation {:.4f}", "val_accuracy": "accuracy {:.1%}", "val_exact_match": "exact {:.1%}", "val_bleu": "BLEU {:.1f}"}
+
+
+def shown_figures(figures: Mapping[str, float]) -> str:
+    """The figures of a validation, in a line."""
+    return "  ".join(text.format(figures[name]) for name, text in SHOWN.items() if name in figures)

@@ -43,10 +43,10 @@ class Plan:
                 index = permuted(index, len(rows), self.seed, ORDER, epoch)
                 lengths = rows.lengths(index)
                 order = np.argsort(-lengths, kind="stable")
-                batches = self._divide(index[order], lengths[order])
+                batches = self.divide(index[order], lengths[order])
                 yield from (batches[i] for i in permuted(np.arange(len(batches)), len(batches), self.seed, POOLS, epoch, first))
             else:
-                yield from self._divide(index, rows.lengths(index))
+                yield from self.divide(index, rows.lengths(index))
 
     def count(self, source: RowSource) -> int:
         """How many batches the first epoch has."""
@@ -63,7 +63,8 @@ class Plan:
                     yield DataPosition(epoch, i + 1), rows, index
             epoch, skip = epoch + 1, 0
 
-    def _divide(self, index: Index, lengths: Index) -> list[Index]:
+    def divide(self, index: Index, lengths: Index) -> list[Index]:
+        """These rows as batches, in their order."""
         if self.tokens is None:
             return [index[i : i + self.rows] for i in range(0, len(index), self.rows)]
         batches, start, total = [], 0, 0

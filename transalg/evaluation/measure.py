@@ -92,7 +92,7 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) 
         raise ValueError(f"{run.folder}: this run has no validation set; give --data")
     source = config.source(data or config.valid or config.data)
     store = prepare.tokens(source, run.tokenizer, run.folder, report, run.labels)
-    if share and store.meta.digest != run_folder.best_metadata(run.folder).data:
+    if share and store.meta.digest != run_folder.model_metadata(run.folder).data:
         raise ValueError(f"{config.data}: has changed since {run.folder} was trained; give --data")
     train, valid = prepare.rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
     rows = (train if valid is None else valid).rows()

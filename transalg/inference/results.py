@@ -8,6 +8,10 @@ class CutText(UserWarning):
     """Texts longer than ℓ_max were cut."""
 
 
+class NoBest(UserWarning):
+    """A run has no best checkpoint yet, and its last one was loaded."""
+
+
 @dataclass(frozen=True)
 class Completion:
     """A text that a model generated."""

@@ -20,13 +20,13 @@ from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_
 from transalg.inference.detokenizer import IncrementalDetokenizer, stop_strings
 from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.inference.options import PredictionOptions, SamplingOptions, TooLong
-from transalg.inference.results import Classification, Completion, CutText, Score
+from transalg.inference.results import Classification, Completion, CutText, NoBest, Score
 from transalg.inference.samplers import Sampler, sampler_chain
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.architectures import Model
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config, read
-from transalg.runs.models import device_named, load_best
+from transalg.runs.models import device_named, load_model
 from transalg.tasks import Ability, find
 from transalg.tokenization import Tokenizer
 
@@ -36,7 +36,7 @@ Quantize = Literal["int8"] | None
 
 @dataclass(frozen=True)
 class Run:
-    """A run, loaded: its best model, tokenizer and configuration. Several runs of one vocabulary are an ensemble, whose P̂ is averaged."""
+    """A run, loaded: its model, tokenizer and configuration. Several runs of one vocabulary are an ensemble, whose P̂ is averaged."""
 
     folders: tuple[Path, ...]
     task: str
@@ -46,11 +46,16 @@ class Run:
     configs: tuple[Config, ...]
 
     @classmethod
-    def load(cls, *folders: str | Path, device: str = "cpu", quantize: Quantize = None) -> "Run":
-        """Load the runs in these folders to this device; with quantize="int8", with weights in 8 bits."""
+    def load(
+        cls, *folders: str | Path, device: str = "cpu", quantize: Quantize = None, checkpoint: run_folder.Checkpoint = run_folder.BEST
+    ) -> "Run":
+        """Load the runs in these folders to this device; with quantize="int8", with weights in 8 bits.
+
+        Of each the best checkpoint, or the last one. Where there is no best one yet, the last one with a warning.
+        """
         if not folders:
             raise ValueError("expected the folder of a run")
-        runs = [cls._one(Path(folder), device) for folder in folders]
+        runs = [cls._one(Path(folder), device, checkpoint) for folder in folders]
         first = runs[0]
         for other in runs[1:]:
             if (other.task, other.labels, other.tokenizer.digest()) != (first.task, first.labels, first.tokenizer.digest()):
@@ -60,8 +65,10 @@ class Run:
         return cls(tuple(each.folder for each in runs), first.task, tuple(models), first.tokenizer, first.labels, configs)
 
     @classmethod
-    def _one(cls, folder: Path, device: str) -> "Run":
-        model, metadata = load_best(folder, device_named(device))
+    def _one(cls, folder: Path, device: str, checkpoint: run_folder.Checkpoint) -> "Run":
+        if run_folder.find_checkpoint(folder, checkpoint) != checkpoint:
+            warnings.warn(f"{folder}: there is no best checkpoint before the first validation; this is the last one", NoBest, stacklevel=4)
+        model, metadata = load_model(folder, device_named(device), checkpoint)
         tokenizer = run_folder.load_tokenizer(folder, model.hyper)
         config = Config.from_dict(read(folder / run_folder.CONFIG))
         return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,))

@@ -17,6 +17,7 @@ from transalg.hyper.hyper import DERIVED_SIZES
 from transalg.optimisation.optimisers import OPTIMISERS, WIDTH
 from transalg.optimisation.schedules import SCHEDULES
 from transalg.tasks import TASKS, Task, find
+from transalg.tasks.task import DECODED, HIGHER
 
 DERIVED = ("N_V", "N_C", "special")  # hyperparameters that come from the data and its vocabulary
 LONGEST = 1024  # ℓ_max that is chosen from the data is at most this
@@ -41,6 +42,10 @@ def _etas() -> str:
         f"with {name} {row.eta:g}" + (f" ({of_tasks})" if (of_tasks := _by_task(lambda task, name=name: task.eta.get(name))) else "")  # type: ignore[misc]
         for name, row in OPTIMISERS.items()
     )
+
+
+def _selects() -> str:
+    return "; ".join(f"{' or '.join(s for s in task.selects if s != 'loss') or 'loss'} for {name}" for name, task in TASKS.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +81,11 @@ class Train:
     save_every: int | None = option(None, "steps between checkpoints (default: as eval_every)")
     log_every: int = option(10, "steps between lines of metrics.jsonl")
     patience: int | None = option(None, "early stopping: stop after this many validations without an improvement")
+    select: str = option(
+        "auto",
+        f"the figure of the validation that decides which model is best, the lower loss among equals; auto is the task's own: {_selects()}",
+        dict.fromkeys(("auto", *HIGHER)),
+    )
     device: str = option("auto", "cpu, cuda, cuda:1, mps; auto takes an accelerator if there is one")
     dtype: Literal["float32", "float64", "bfloat16"] = option(
         "float32", "bfloat16 keeps weights in float32 and computes in bfloat16 (autocast)"
@@ -146,6 +156,10 @@ class Config:
         if (self.train.noise or self.train.token_drop) and task.augmented_stream is None:
             others = " and ".join(name for name, other in TASKS.items() if other.augmented_stream is not None)
             raise ValueError(f"--train.noise, --train.token-drop: for {others}; {self.task} predicts what it reads")
+        if self.train.select not in ("auto", *task.selects):
+            raise ValueError(f"--train.select: expected auto, {', '.join(task.selects)} for {self.task}, got {self.train.select!r}")
+        if self.train.shard and self.train.select in DECODED:
+            raise ValueError(f"--train.select: a sharded model does not decode, so {self.train.select} cannot be computed; expected loss")
         known = [each.name for each in fields(task.hyper_class)]
         for name in self.model:
             if name not in known or name in DERIVED:

@@ -1,6 +1,7 @@
 """A run's folder: config.toml, tokenizer.json, metrics.jsonl, and the best and the last model, each a file or a folder of shards."""
 
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -10,7 +11,9 @@ from transalg.runs.metadata import Metadata
 from transalg.tokenization import Tokenizer
 from transalg.tokenization.tokenizer import read_core, vocabulary_size
 
-BEST, LAST = "best", "last"
+Checkpoint = Literal["best", "last"]
+BEST: Checkpoint = "best"
+LAST: Checkpoint = "last"
 CONFIG, TOKENIZER, METRICS, TENSORBOARD = "config.toml", "tokenizer.json", "metrics.jsonl", "tensorboard"
 
 
@@ -19,29 +22,40 @@ def checkpoint_file(run: Path, name: str) -> Path:
     return run / f"{name}.safetensors"
 
 
-def best_metadata(run: Path) -> Metadata:
-    """The metadata of a run's best model."""
-    folder = _sharded_best(run)
-    return checkpoints.load_metadata(checkpoint_file(run, BEST)) if folder is None else checkpoints.load_sharded_metadata(folder)
+def find_checkpoint(run: Path, checkpoint: Checkpoint = BEST) -> Checkpoint:
+    """The checkpoint to load: this one, or the last where there is no best yet."""
+    if checkpoint not in (BEST, LAST):
+        raise ValueError(f"checkpoint: expected {BEST} or {LAST}, got {checkpoint!r}")
+    if not run.is_dir():
+        raise ValueError(f"{run}: expected the folder of a run, there is none")
+    for name in dict.fromkeys((checkpoint, LAST)):
+        if _place(run, name) is not None:
+            return name
+    raise ValueError(f"{run}: there is no trained model in this folder (no {checkpoint_file(run, checkpoint).name})")
+
+
+def model_metadata(run: Path, checkpoint: Checkpoint = BEST) -> Metadata:
+    """The metadata of a run's best or last model."""
+    return _metadata(_found(run, checkpoint))
 
 
 def last_metadata(run: Path) -> Metadata | None:
     """The metadata of a run's last checkpoint; None before the first."""
-    folder, path = checkpoints.find_sharded(run / LAST), checkpoint_file(run, LAST)
-    if path.exists():
-        return checkpoints.load_metadata(path)
-    return None if folder is None else checkpoints.load_sharded_metadata(folder)
+    place = _place(run, LAST)
+    return None if place is None else _metadata(place)
 
 
-def best_tensors(run: Path) -> checkpoints.Tensors:
-    """The parameters of a run's best model, by name."""
-    folder = _sharded_best(run)
-    if folder is None:
-        return checkpoints.load(checkpoint_file(run, BEST))[0]
-    checkpoints.load_sharded_metadata(folder)
-    tensors = {name: torch.empty(saved.size, dtype=saved.properties.dtype) for name, saved in checkpoints.sharded_sizes(folder).items()}
-    checkpoints.load_sharded(folder, tensors)
-    return {name.removeprefix(checkpoints.MODEL): tensor for name, tensor in tensors.items()}
+def model_tensors(run: Path, checkpoint: Checkpoint = BEST) -> checkpoints.Tensors:
+    """The parameters of a run's best or last model, by name."""
+    place = _found(run, checkpoint)
+    if not place.is_dir():
+        tensors = checkpoints.load(place)[0]
+    else:
+        checkpoints.load_sharded_metadata(place)
+        sizes = checkpoints.sharded_sizes(place)
+        tensors = {name: torch.empty(saved.size, dtype=saved.properties.dtype) for name, saved in sizes.items() if _of_model(name)}
+        checkpoints.load_sharded(place, tensors)
+    return {name.removeprefix(checkpoints.MODEL): tensor for name, tensor in tensors.items() if _of_model(name)}
 
 
 def load_tokenizer(run: Path, hyper: Hyper) -> Tokenizer:
@@ -52,11 +66,22 @@ def load_tokenizer(run: Path, hyper: Hyper) -> Tokenizer:
     return Tokenizer(core, special=hyper.special_tokens)
 
 
-def _sharded_best(run: Path) -> Path | None:
-    """The folder of the best model's shards; None if it is one file."""
-    if not run.is_dir():
-        raise ValueError(f"{run}: expected the folder of a run, there is none")
-    folder, path = checkpoints.find_sharded(run / BEST), checkpoint_file(run, BEST)
-    if folder is None and not path.exists():
-        raise ValueError(f"{run}: there is no trained model in this folder (no {path.name})")
-    return None if path.exists() else folder
+def _of_model(name: str) -> bool:
+    """Whether a tensor of a checkpoint is a parameter, not the optimiser's state of one."""
+    return not name.startswith(checkpoints.OPTIMISER)
+
+
+def _metadata(place: Path) -> Metadata:
+    return checkpoints.load_sharded_metadata(place) if place.is_dir() else checkpoints.load_metadata(place)
+
+
+def _found(run: Path, checkpoint: Checkpoint) -> Path:
+    place = _place(run, find_checkpoint(run, checkpoint))
+    assert place is not None
+    return place
+
+
+def _place(run: Path, checkpoint: Checkpoint) -> Path | None:
+    """The file of a checkpoint, or the folder of its shards."""
+    path = checkpoint_file(run, checkpoint)
+    return path if path.exists() else checkpoints.find_sharded(run / checkpoint)

@@ -10,11 +10,13 @@ from transalg.runs import folder as run_folder
 from transalg.runs.metadata import Metadata
 
 
-def load_best(run: Path, device: torch.device | str = "cpu") -> tuple[Model, Metadata]:
-    """The best model of a run, ready for inference, and its metadata."""
-    metadata = run_folder.best_metadata(run)
+def load_model(
+    run: Path, device: torch.device | str = "cpu", checkpoint: run_folder.Checkpoint = run_folder.BEST
+) -> tuple[Model, Metadata]:
+    """The best or the last model of a run, ready for inference, and its metadata. Before the first validation there is only a last one."""
+    metadata = run_folder.model_metadata(run, checkpoint)
     model = build(metadata.hyper, device="meta")
-    model.load_state_dict({name: tensor.to(device) for name, tensor in run_folder.best_tensors(run).items()}, assign=True)
+    model.load_state_dict({name: tensor.to(device) for name, tensor in run_folder.model_tensors(run, checkpoint).items()}, assign=True)
     model.requires_grad_(True)  # which assigned tensors do not
     return model.eval(), metadata
 

@@ -29,6 +29,7 @@ class Classification(Task["Classifier"]):
     augmented_stream = "x"
     epochs = 6.0
     figures = ("val_loss", "val_accuracy")
+    selects = ("accuracy", "loss")
     abilities = ("classify", "embed")
     bidirectional = True
 

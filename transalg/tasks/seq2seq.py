@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from transalg.tasks.examples import Example
     from transalg.tokenization import KindOfText
 
+BLEU_WORDS = 4  # BLEU counts runs of up to 4 words, so that shorter targets are compared as they are
+
 
 class SequenceToSequence(Task["EDTransformer"]):
     """Algorithm 8, trained by Algorithm 11: every token of x from those before it and from z."""
@@ -28,6 +30,7 @@ class SequenceToSequence(Task["EDTransformer"]):
     columns = ("source_column", "target_column")
     augmented_stream = "z"
     epochs = 20.0
+    selects = ("exact_match", "bleu", "loss")
     abilities = ("predict", "embed", "score")
 
     def default_tokenizer(self, vocab_size: int | None, texts: "KindOfText") -> str:
@@ -37,6 +40,9 @@ class SequenceToSequence(Task["EDTransformer"]):
 
     def limits(self, ell_max: int) -> dict[str, int]:
         return {"z": ell_max, "x": ell_max + 1}  # of x, ℓ_max tokens to read, and the one after the last of them
+
+    def select(self, target_words: float) -> str:
+        return "bleu" if target_words >= BLEU_WORDS else "exact_match"
 
     def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":
         from transalg.tasks.examples import Example, stream

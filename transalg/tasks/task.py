@@ -22,6 +22,22 @@ Ability = Literal["generate", "predict", "fill", "classify", "embed", "score"]
 Inputs = tuple[Any, ...]  # tensors, then row lengths, in the order in which the task's loss takes them
 Model = TypeVar("Model", bound="Transformer[Hyper]")
 SPLIT_SEED = 0  # whatever the seed of a run, the same records validate
+HIGHER = {"loss": False, "accuracy": True, "exact_match": True, "bleu": True}  # the figures, and whether a higher one is better
+DECODED = ("exact_match", "bleu")  # the figures of predicted texts
+
+
+def better(select: str, figures: Mapping[str, float], best: Mapping[str, float] | None) -> bool:
+    """Whether a validation is better than the best one before by the selected figure; the lower loss decides a tie.
+
+    >>> better("accuracy", {"val_accuracy": 0.5, "val_loss": 2.0}, {"val_accuracy": 0.4, "val_loss": 1.0})
+    True
+    """
+    if best is None:
+        return True
+    name = f"val_{select}"
+    if name in figures and name in best and figures[name] != best[name]:
+        return (figures[name] > best[name]) == HIGHER[select]
+    return figures["val_loss"] < best["val_loss"]
 
 
 class Task(ABC, Generic[Model]):
@@ -42,7 +58,8 @@ class Task(ABC, Generic[Model]):
     steps: ClassVar[int | None] = None  # default length of training, in steps or in epochs
     epochs: ClassVar[float | None] = None
     eta: ClassVar[Mapping[str, float]] = {}  # default learning rates by optimiser, where they are not the optimiser's own
-    figures: ClassVar[tuple[str, ...]] = ("val_loss",)  # of a validation; the first decides which model is best
+    figures: ClassVar[tuple[str, ...]] = ("val_loss",)  # of a validation, as `figure_sums` has them
+    selects: ClassVar[tuple[str, ...]] = ("loss",)  # the figures that can decide which model is best
 
     abilities: ClassVar[tuple[Ability, ...]]
     bidirectional: ClassVar[bool] = False  # a token is predicted from those on both sides of it
@@ -102,6 +119,10 @@ class Task(ABC, Generic[Model]):
     @abstractmethod
     def log_probabilities(self, models: Sequence[Model], inputs: Inputs) -> "tuple[Tensor, Tensor]":
         """log P̂ of every target, the mean P̂ of several models, and whether it is the most probable."""
+
+    def select(self, target_words: float) -> str:
+        """The figure that decides which model is best, unless one is chosen; target_words is the mean length of what a model is to write."""
+        return self.selects[0]
 
     def figure_sums(self, model: Model, inputs: Inputs) -> "Tensor":
         """The figures of a batch, each as a sum over its predictions."""

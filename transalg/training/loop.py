@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 from transalg.data.batches import DataPosition
 from transalg.data.rows import Batch
 from transalg.data.shuffle import derive_seed
-from transalg.model import build
+from transalg.model import EDTransformer, build
 from transalg.optimisation.optimisers import optimisers
 from transalg.optimisation.schedules import lr_factor
 from transalg.runs import checkpoints
@@ -25,14 +25,16 @@ from transalg.runs.metadata import Metadata
 from transalg.tasks import find
 from transalg.tasks.examples import augmented
 from transalg.tasks.losses import Objective
+from transalg.tasks.task import DECODED, better
 from transalg.training.interrupt import Interrupt
 from transalg.training.metrics import Metrics, forget_after
 from transalg.training.prepare import Prepared
 from transalg.training.processes import World
 from transalg.training.report import Report
-from transalg.training.validation import validate
+from transalg.training.validation import ValidationSample, decoded_figures, validate, validation_sample
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
+EARLY, EARLY_SECONDS = 100, 60.0  # the first checkpoint is written after this fraction of the steps, or after this time
 
 
 @dataclass
@@ -43,14 +45,17 @@ class State:
     tokens: int = 0
     seconds: float = 0.0  # of training, without validation
     place: DataPosition = field(default_factory=DataPosition)
-    best: float | None = None  # the lowest validation loss
+    best: dict[str, float] | None = None  # the figures of the best validation
     best_step: int = 0
     waited: int = 0  # validations without an improvement since
     losses: list[float] = field(default_factory=list)  # of the steps since the last line of metrics
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "State":
-        return cls(**data | {"place": DataPosition(**data["place"])})
+        best = data.get("best")
+        if isinstance(best, float):  # runs of 0.1.0 have the loss alone
+            best = {"val_loss": best}
+        return cls(**data | {"place": DataPosition(**data["place"]), "best": best})
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Outcome:
     out: Path
     config: Config
     state: State
-    figures: dict[str, float]  # of the last validation
+    figures: dict[str, float]  # of the best model: on all rows of the validation set, unless the run was interrupted
     reason: str  # done, patience, interrupted
     parameters: int
 
@@ -100,14 +105,19 @@ class Loop:
             self.objective = torch.compile(self.objective)  # type: ignore[assignment]
         bfloat16 = self.options.dtype == "bfloat16"
         self.autocast: AbstractContextManager[object] = torch.autocast(world.device.type, torch.bfloat16) if bfloat16 else nullcontext()
-        self.figures: dict[str, float] = {}
+        self.decoded = self.options.select in DECODED
+        self.sample: ValidationSample | None = None
+        if prepared.valid is not None:
+            assert self.options.eval_every
+            trained = self.options.eval_every * prepared.step_tokens
+            self.sample = validation_sample(prepared.valid, trained, decoded=self.decoded, least=self.options.batch_size)
 
     # Start, resume --------------------------------------------------------------------------------------------------------
 
     def _initialise_from(self, run: Path) -> None:
         """Copy the weights of another run, wherever names and shapes agree."""
         parameters = self.model.state_dict()
-        tensors = run_folder.best_tensors(run)
+        tensors = run_folder.model_tensors(run)
         copied = {name: tensor for name, tensor in tensors.items() if name in parameters and parameters[name].shape == tensor.shape}
         if not copied:
             raise ValueError(f"--init: no parameter of {run} has the name and shape of one of this model")
@@ -147,13 +157,16 @@ class Loop:
         self.report.begin(state.step, steps)
         batches = self.prepared.plan.forever(self.prepared.train, state.place)
         first_step = state.step
+        early = min(save_every, max(1, steps // EARLY))
+        start_time, saved = time.monotonic(), state.step > 0
         with Interrupt() as interrupt, Metrics(self.out, self.world.first, tensorboard=options.tensorboard) as metrics:
             while state.step < steps:
                 place, rows, index = next(batches)
                 start = time.perf_counter()
                 batch = rows.batch(np.asarray(index))
                 eta = self._set_eta(steps)
-                loss, stop_requested = self._step(batch, interrupt.stop_requested)
+                overdue = not saved and time.monotonic() - start_time > EARLY_SECONDS
+                loss, stop_requested, overdue = self._step(batch, interrupt.stop_requested, overdue)
                 state.step, state.place, state.tokens = state.step + 1, place, state.tokens + batch.tokens
                 elapsed = time.perf_counter() - start
                 state.seconds += elapsed
@@ -170,14 +183,15 @@ class Loop:
                         reason, last = "patience", True
                 if stop_requested and state.step < steps:
                     reason = "interrupted"
-                if state.step % save_every == 0 or last:
+                if state.step % save_every == 0 or state.step == early or overdue or last:
                     self._save()
+                    saved = True
                 if last:
                     break
-        if state.step == first_step and self.prepared.valid is not None and not self.figures:
-            self.figures = validate(self.objective, self.task, self.prepared.valid, self.hyper, self.world, self.autocast)
+            if reason != "interrupted":
+                self._measure_best(metrics if state.step > first_step else None)
         self.report.end()
-        return Outcome(self.out, self.config, state, self.figures, reason, self.parameters)
+        return Outcome(self.out, self.config, state, state.best or {}, reason, self.parameters)
 
     def _set_eta(self, steps: int) -> float:
         options = self.options
@@ -190,8 +204,8 @@ class Loop:
                 group["lr"] = options.eta * factor
         return options.eta * factor
 
-    def _step(self, batch: Batch, stop_requested: bool) -> tuple[float, bool]:
-        """One step of all processes; the batch's loss, and whether a stop was requested of any process."""
+    def _step(self, batch: Batch, stop_requested: bool, overdue: bool) -> tuple[float, bool, bool]:
+        """One step of all processes; the batch's loss, and whether any process was to stop, and whether any was to save."""
         options, world = self.options, self.world
         seed = options.seed, self.state.step
         noise_seed, mask_seed = derive_seed(2**62, NOISE, *seed), derive_seed(2**62, MASK, *seed)
@@ -200,7 +214,7 @@ class Loop:
         torch.manual_seed(derive_seed(2**62, DROPOUT, *seed, world.rank))
         weight = world.size * (1.0 if options.loss == "sum" else 1 / max(1, example.count))  # gradients are means over the processes
         parts = world.size * options.accumulate
-        loss_and_stop = torch.zeros(2, dtype=torch.float64)
+        total = torch.zeros(3, dtype=torch.float64)
         for i in range(options.accumulate):
             inputs, has_rows = example.part(world.rank + i * world.size, parts, world.device)
             last = i == options.accumulate - 1
@@ -208,32 +222,57 @@ class Loop:
                 with self.autocast:
                     loss = self.objective(*inputs, weight=weight * has_rows)
                 loss.backward()
-            loss_and_stop[0] += loss.detach().cpu().double() / world.size
-        loss_and_stop[1] = stop_requested
-        world.total(loss_and_stop)
+            total[0] += loss.detach().cpu().double() / world.size
+        total[1], total[2] = stop_requested, overdue
+        world.total(total)
         if options.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), options.clip)
         for optimiser in self.optimisers:
             optimiser.step()
             optimiser.zero_grad()
-        return float(loss_and_stop[0]), bool(loss_and_stop[1])
+        return float(total[0]), bool(total[1]), bool(total[2])
 
     def _validate(self, metrics: Metrics) -> None:
         state = self.state
-        if self.prepared.valid is None:
-            self._save_best(None)
+        if self.sample is None:
+            self._save_best(self.state.step, None)
             return
-        self.figures = validate(self.objective, self.task, self.prepared.valid, self.hyper, self.world, self.autocast)
-        val_loss = self.figures[self.task.figures[0]]
-        self._require_finite("the validation loss", val_loss)
-        better = state.best is None or val_loss < state.best
-        if better:
-            state.best, state.best_step, state.waited = val_loss, state.step, 0
-            self._save_best(state.best)
+        figures = self._figures(self.sample)
+        self._require_finite("the validation loss", figures["val_loss"])
+        is_best = better(self.options.select, figures, state.best)
+        if is_best:
+            state.best, state.best_step, state.waited = figures, state.step, 0
+            self._save_best(state.step, figures["val_loss"])
         else:
             state.waited += 1
-        metrics.write(state.step, state.tokens, state.seconds, **self.figures)
-        self.report.validation(state.step, self.figures, better)
+        metrics.write(state.step, state.tokens, state.seconds, **figures)
+        self.report.validation(state.step, figures, is_best)
+
+    def _figures(self, sample: ValidationSample) -> dict[str, float]:
+        """The figures of the model as it is, and how many rows they are of."""
+        rows, which = self.prepared.valid, sample.read
+        assert rows is not None
+        figures = validate(self.objective, self.task, rows, self.hyper, self.world, self.autocast, which)
+        figures["val_rows"] = len(rows) if which is None else len(which)
+        if self.decoded:
+            assert isinstance(self.model, EDTransformer)
+            figures |= decoded_figures(self.model, self.task, rows, self.world, self.prepared.tokenizer, sample.written)
+            figures["val_written_rows"] = len(rows) if sample.written is None else len(sample.written)
+        return figures
+
+    def _measure_best(self, metrics: Metrics | None) -> None:
+        """At the end, the loss and the accuracy of the best model on all rows of the validation set, if a sample chose it."""
+        state, rows = self.state, self.prepared.valid
+        if rows is None or state.best is None or state.best.get("val_rows", len(rows)) == len(rows):
+            return
+        self._restore_best()
+        figures = validate(self.objective, self.task, rows, self.hyper, self.world, self.autocast) | {"val_rows": len(rows)}
+        state.best = state.best | figures
+        self._save_best(state.best_step, figures["val_loss"])
+        if metrics is not None:
+            best = {"best_step": state.best_step} | {f"best_{name}": value for name, value in figures.items()}
+            metrics.write(state.step, state.tokens, state.seconds, **best)
+        self.report.measured(state.best_step, figures)
 
     # Checkpoints ----------------------------------------------------------------------------------------------------------
 
@@ -246,11 +285,19 @@ class Loop:
         self._require_finite("a weight", float(self.world.total(torch.tensor([largest], dtype=torch.float64))))
         self._write(run_folder.LAST, checkpoints.state(self.model, self.optimisers), replace(self._metadata(), state=asdict(self.state)))
 
-    def _save_best(self, val_loss: float | None) -> None:
+    def _restore_best(self) -> None:
+        folder, path = self.out / run_folder.BEST, run_folder.checkpoint_file(self.out, run_folder.BEST)
+        if path.exists():
+            tensors = checkpoints.load(path)[0]
+            checkpoints.restore(self.model, [], {checkpoints.MODEL + name: tensor for name, tensor in tensors.items()})
+        else:
+            checkpoints.restore_sharded(self.model, [], folder)
+
+    def _save_best(self, step: int, val_loss: float | None) -> None:
         tensors = checkpoints.state(self.model, [])
         if not self.options.shard:
             tensors = {name.removeprefix(checkpoints.MODEL): tensor for name, tensor in tensors.items()}
-        self._write(run_folder.BEST, tensors, replace(self._metadata(), step=self.state.step, val_loss=val_loss))
+        self._write(run_folder.BEST, tensors, replace(self._metadata(), step=step, val_loss=val_loss))
 
     def _write(self, name: str, tensors: checkpoints.Tensors, metadata: Metadata) -> None:
         """A checkpoint, sharded or not; the other form, which a start of the other kind left, is removed when there is a newer one."""

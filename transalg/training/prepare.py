@@ -16,8 +16,10 @@ from transalg.runs.config import Config
 from transalg.tasks import find
 from transalg.tokenization import KINDS, Tokenizer, kind_of_text, train
 from transalg.training.report import Report
+from transalg.training.validation import mean_tokens
 
 VOCABULARY = 2**27  # bytes of text that a vocabulary is made from; of more, every second, third, … piece
+FEW_TARGETS = 1000  # texts whose words are counted
 LONG = 2**22  # bytes that take long enough to read for a progress bar
 CACHE = ".transalg-cache"
 
@@ -35,6 +37,7 @@ class Prepared:
     plan: Plan
     train: RowSource
     valid: Rows | None
+    step_tokens: float  # tokens of a step, on average
 
 
 def prepare(
@@ -43,7 +46,7 @@ def prepare(
     """Read, tokenise and split the data, and fill in the defaults. A resumed run brings its tokenizer and its labels."""
     task, base, resumed = find(config.task), None, labels is not None
     if config.init and not resumed:
-        start = run_folder.best_metadata(Path(config.init))
+        start = run_folder.model_metadata(Path(config.init))
         base = start.hyper
         if task.has_labels and find(start.task).has_labels:
             labels = start.labels
@@ -67,7 +70,25 @@ def prepare(
     shift = options.shift and task.records == "documents"
     plan = Plan(options.batch_size, options.batch_tokens, options.seed, options.shuffle, shift)
     config, steps = config.filled(hyper, plan.count(documents))
-    return Prepared(config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid.rows() if valid else None)
+    train_rows = documents.rows()
+    if options.select == "auto":
+        config = replace(config, train=replace(config.train, select=_select(config, train_rows, tokenizer)))
+    step_tokens = options.batch_tokens or options.batch_size * mean_tokens(train_rows)
+    return Prepared(
+        config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid.rows() if valid else None, step_tokens
+    )
+
+
+def _select(config: Config, train_rows: Rows, tokenizer: Tokenizer) -> str:
+    """The figure that decides which model is best: the task's own."""
+    task = find(config.task)
+    if not task.has_context:
+        return task.select(0)
+    if config.train.shard:
+        return "loss"  # a sharded model does not decode
+    ids, lengths = train_rows.batch(np.arange(min(len(train_rows), FEW_TARGETS))).streams["x"]
+    words = [len(tokenizer.decode(row[:length].tolist()).split()) for row, length in zip(ids, lengths, strict=True)]
+    return task.select(sum(words) / len(words))
 
 
 def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:

@@ -26,5 +26,8 @@ class Report:
     def validation(self, step: int, figures: dict[str, float], best: bool) -> None:
         """The figures of a validation; whether they are the best so far."""
 
+    def measured(self, step: int, figures: dict[str, float]) -> None:
+        """The figures of the best model, of this step, on all rows of the validation set."""
+
     def end(self) -> None:
         """Training ends, for any reason."""
