@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from transalg.hyper import DHyper, EDHyper, from_dict, preset
-from transalg.runs.config import Config, Train, ell_max_for, read
+from transalg.hyper.cost import flops_per_token
+from transalg.runs.config import FINE_TUNING, FLOPS, MINUTES, Config, Train, default_epochs, ell_max_for, read
 from transalg.tasks import TASKS
 
 
@@ -18,35 +19,60 @@ def make(task: str = "lm", **given: Any) -> Config:
 @pytest.mark.parametrize("task", TASKS)
 def test_a_file_says_the_same(task: str) -> None:
     config = make(task, split=0.2, model={"H": 2, "dropout": 0.1}, train={"eta": 0.5, "patience": 3})
-    filled, steps = config.filled(config.hyper(100, 37, 5), 10)
+    filled, steps = config.filled(config.hyper(100, 37, 5), 10, 1000, 30.0)
     for each in (config, filled):
         assert Config.from_dict(tomllib.loads(each.toml())) == each
     assert filled.hyper(100, 37, 5) == config.hyper(100, 37, 5)  # what was filled in is what would have been
-    assert filled.filled(filled.hyper(100, 37, 5), 10) == (filled, steps)
+    assert filled.filled(filled.hyper(100, 37, 5), 10, 1000, 30.0) == (filled, steps)
 
 
 def test_what_is_filled_in() -> None:
     hyper = make().hyper(100, 50)
     assert (hyper.L, hyper.d_e, hyper.d_mlp, hyper.ell_max, hyper.N_V) == (4, 128, 512, 128, 100)
-    config, steps = make().filled(hyper, 10)
+    config, steps = make().filled(hyper, 10, 1000, 30.0)
     train = config.train
     assert (steps, train.eta, train.warmup, train.eval_every, train.save_every) == (1000, 0.015, 50, 100, 100)
     assert make("seq2seq").hyper(100, 5000).ell_max == 1024
     wide = make(model={"d_e": 512}).hyper(100, 50)
-    assert wide.d_mlp == 2048 and make().filled(wide, 10)[0].train.eta == pytest.approx(0.0075)
-    assert make("classify").filled(hyper, 7)[1] == 42
-    assert make(train={"epochs": 2.5}).filled(hyper, 10)[1] == 25
-    assert make(train={"optimizer": "sgd"}).filled(wide, 10)[0].train.eta == 0.1
+    assert wide.d_mlp == 2048 and make().filled(wide, 10, 1000, 30.0)[0].train.eta == pytest.approx(0.0075)
+    assert make("classify").filled(hyper, 7, 1000, 30.0)[1] == 42
+    assert make(train={"epochs": 2.5}).filled(hyper, 10, 1000, 30.0)[1] == 25
+    assert make(train={"optimizer": "sgd"}).filled(wide, 10, 1000, 30.0)[0].train.eta == 0.1
+
+
+def test_the_default_number_of_epochs_is_bounded_by_an_estimate() -> None:
+    """Few data: the task's epochs. More: about half an hour of two cores, counted in operations. Much more: three epochs."""
+    task, hyper = TASKS["seq2seq"], make("seq2seq").hyper(8000, 50)
+    few, more, much = (default_epochs(20.0, hyper, rows, 30.0) for rows in (1000, 100_000, 10**8))
+    assert (few, much) == (20.0, 3.0) and 3 < more < 20
+    seconds = 3 * flops_per_token(hyper, 15) * 15 * 100_000 * more / FLOPS
+    assert seconds == pytest.approx(60 * MINUTES, rel=0.02)
+    assert make("seq2seq").filled(hyper, 10, 10**8, 30.0)[0].train.epochs == 3.0
+    assert make("seq2seq", train={"epochs": 7.0}).filled(hyper, 10, 10**8, 30.0)[0].train.epochs == 7.0
+    assert make("lm").filled(make().hyper(100, 50), 10, 10**8, 128.0)[0].train.steps == TASKS["lm"].steps
+    assert task.epochs
+
+
+def test_a_model_of_another_task_brings_its_sizes_and_not_its_dropout() -> None:
+    base = make("mlm", model={"d_e": 64, "dropout": 0.05}).hyper(100, 50)
+    classifier = make("classify", init="run").hyper(100, 50, 3, base)
+    own = TASKS["classify"].sizes
+    assert (classifier.d_e, classifier.L) == (64, base.L)
+    assert (classifier.dropout, classifier.pooling) == (own["dropout"], own.get("pooling", "bos"))
+    assert make("classify", init="run", model={"dropout": 0.07}).hyper(100, 50, 3, base).dropout == 0.07
+    assert make("mlm", init="run").hyper(100, 50, 0, base).dropout == 0.05
+    scratch, tuned = (make("classify", **options).filled(classifier, 10, 100, 30.0)[0].train.eta for options in ({}, {"init": "run"}))
+    assert tuned == pytest.approx(FINE_TUNING * scratch)
 
 
 def test_ell_max_from_the_data_leaves_room_for_longer_texts() -> None:
     """A quarter more, at least 8 tokens, a multiple of 8, at most 1024; what the user chooses is taken as it is."""
     for longest in (1, 4, 31, 32, 33, 500, 800, 1023, 1024):
-        ell_max = ell_max_for(longest)
+        ell_max = ell_max_for(longest, 1024)
         assert ell_max == 1024 or (ell_max % 8 == 0 and 0 <= ell_max - longest - max(8, longest / 4) < 8)
         assert longest <= ell_max <= 1024
     for task in ("classify", "seq2seq"):
-        assert make(task).hyper(100, 50, 3).ell_max == ell_max_for(50) == 64
+        assert make(task).hyper(100, 50, 3).ell_max == ell_max_for(50, 1024) == 64
         assert make(task, model={"ell_max": 50}).hyper(100, 50, 3).ell_max == 50
     assert make("lm").hyper(100, 50).ell_max == 128
 

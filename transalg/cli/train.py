@@ -44,6 +44,7 @@ def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Fl
     if choices := metadata.get("choices"):
         kind = Literal[choices]
     kinds = [one for one in get_args(kind) if one is not type(None)] or [kind]
+    kinds = list(get_args(kinds[0])) or kinds if get_origin(kinds[0]) is Literal else kinds  # a choice that may be left out
     if all(isinstance(one, str) for one in kinds):
         metavar = "{" + ",".join(kinds) + "}"
     else:

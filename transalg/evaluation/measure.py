@@ -86,7 +86,7 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) 
 
     What is too long in other data is cut, unless `too_long` says otherwise; the validation set of a run is what it was in training.
     """
-    config = replace(run.config, too_long=too_long or ("cut" if data else run.config.too_long))
+    config = replace(run.config, too_long=too_long or ("cut" if data else run.config.treats_long))
     share = None if data or config.valid else config.share()
     if not data and not config.valid and share is None:
         raise ValueError(f"{run.folder}: this run has no validation set; give --data")

@@ -19,8 +19,9 @@ from transalg.hyper.positions import POSITIONS
 from transalg.hyper.special import HasSpecialTokens, SpecialTokens
 
 Value = bool | int | float | str | tuple[float, ...] | SpecialTokens | None  # of a field
+REGULARISATION = ("dropout", "attention_dropout", "label_smoothing")
 # P does not depend on these:
-TRAINING = ("dropout", "attention_dropout", "label_smoothing", "init_std", "init_residual", "mask_split", "p_mask")
+TRAINING = (*REGULARISATION, "init_std", "init_residual", "mask_split", "p_mask")
 
 
 def departure(default: Value, doc: str, choices: Iterable[str] = ()) -> Any:

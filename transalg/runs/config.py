@@ -13,14 +13,18 @@ import tomli_w
 from transalg.data.sources import DocumentUnit, Source, TooLong
 from transalg.hyper import Hyper, SpecialTokens
 from transalg.hyper import find as find_preset
-from transalg.hyper.hyper import DERIVED_SIZES
+from transalg.hyper.cost import flops_per_token
+from transalg.hyper.hyper import DERIVED_SIZES, REGULARISATION
 from transalg.optimisation.optimisers import OPTIMISERS, WIDTH
 from transalg.optimisation.schedules import SCHEDULES
 from transalg.tasks import TASKS, Task, find
 from transalg.tasks.task import DECODED, HIGHER
 
 DERIVED = ("N_V", "N_C", "special")  # hyperparameters that come from the data and its vocabulary
-LONGEST = 1024  # ℓ_max that is chosen from the data is at most this
+FINE_TUNING = 0.3  # of the task's learning rate, for a model that starts from another
+MINUTES = 30  # of training that the default number of epochs may take on two cores, by its operations
+FLOPS = 50e9  # operations a second that two cores do in training; nominal, so that the defaults are the same on every machine
+FEWEST = 3.0  # epochs of the default, however long they take
 
 
 def option(default: Any, doc: str, choices: Mapping[str, object] | None = None) -> Any:
@@ -54,7 +58,7 @@ class Train:
 
     steps: int | None = option(None, f"number of optimiser steps, instead of epochs (default: {_by_task(lambda task: task.steps)})")
     epochs: float | None = option(None, f"passes over the data, instead of steps (default: {_by_task(lambda task: task.epochs)})")
-    batch_size: int = option(32, "rows in a batch, over all processes")
+    batch_size: int | None = option(None, f"rows in a batch, over all processes (default: {_by_task(lambda task: task.batch_size)})")
     batch_tokens: int | None = option(None, "tokens in a batch, instead of rows")
     accumulate: int = option(1, "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else")
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
@@ -73,7 +77,9 @@ class Train:
     clip: float | None = option(1.0, "gradient clipping: the largest norm of a gradient; 0 for none")
     loss: Literal["mean", "sum"] = option("mean", "over the predicted tokens of a batch; the paper has the sum")
     noise: float = option(0.0, "probability that a token of the input (classify, seq2seq's source) is replaced by a random one")
-    token_drop: float = option(0.0, "probability that such a token is left out")
+    token_drop: float | None = option(
+        None, f"probability that such a token is left out (default: {_by_task(lambda task: task.token_drop or None)}; 0 otherwise)"
+    )
     shuffle: bool = option(True, "draw a new order of the rows in every epoch")
     shift: bool = option(True, "cut long documents at other places in every epoch")
     seed: int = option(0, "of initialisation, order, dropout and everything else that is random")
@@ -100,8 +106,9 @@ class Train:
 
     def __post_init__(self) -> None:
         _check_types(self, "train.")
-        for name in ("batch_size", "accumulate", "log_every"):
+        for name in ("accumulate", "log_every"):
             _require(self, f"train.{name}", getattr(self, name) >= 1, "at least 1")
+        _require(self, "train.batch_size", self.batch_size is None or self.batch_size >= 1, "at least 1")
         for name in ("steps", "epochs", "batch_tokens", "eta", "eval_every", "save_every", "patience", "threads"):
             value = getattr(self, name)
             _require(self, f"train.{name}", value is None or 0 < value < inf, "more than 0")
@@ -109,7 +116,7 @@ class Train:
             value = getattr(self, name)
             _require(self, f"train.{name}", value is None or 0 <= value < inf, "0 or more")
         for name in ("noise", "token_drop", "beta1", "beta2"):
-            _require(self, f"train.{name}", 0 <= getattr(self, name) < 1, "a number in [0, 1)")
+            _require(self, f"train.{name}", 0 <= (getattr(self, name) or 0) < 1, "a number in [0, 1)")
         _require(self, "train.decay", 0 < self.decay <= 1, "a number in (0, 1]")
         _require(self, "train.seed", 0 <= self.seed < 2**63, "a number from 0 to 2^63 − 1")
         if self.steps is not None and self.epochs is not None:
@@ -128,15 +135,23 @@ class Config:
     fold: int | None = option(None, "which of them, from 1")
     preset: str | None = option(None, "one of `transalg presets`; sizes and everything else as published")
     init: str | None = option(None, "fine-tuning: a run to take weights, sizes and tokenizer from")
-    tokenizer: str = option("", "char, word, bpe, or a tokenizer.json (default: word for classify; otherwise char, or bpe with vocab_size)")
-    vocab_size: int | None = option(None, "tokens in the vocabulary, mask, bos and eos included (default for bpe: 8192)")
+    tokenizer: str = option(
+        "",
+        "char, word, bpe, or a tokenizer.json (default: word for classify and mlm; bpe for seq2seq of sentences; otherwise char, or bpe with vocab_size)",
+    )
+    vocab_size: int | None = option(
+        None, "tokens in the vocabulary, mask, bos and eos included (default: at most 30,000 words; for bpe 8192)"
+    )
     text_column: str = option("text", "name of the column or key with the text; in tables also its number, from 1")
     label_column: str = option("label", "name of the column with the class, for classify")
     source_column: str = option("source", "name of the column with the text to read, for seq2seq")
     target_column: str = option("target", "name of the column with the text to write, for seq2seq")
     documents: DocumentUnit = option("file", "what a document is in text files: file, paragraph, or line")
     pack: bool = option(False, "let rows continue from one document into the next, so that all are full")
-    too_long: TooLong = option("error", "what to do with pairs and labelled texts longer than ell_max: error, skip, cut")
+    too_long: TooLong | None = option(
+        None,
+        "what to do with pairs and labelled texts longer than ell_max: error, skip, cut (default: cut for classify, error for seq2seq)",
+    )
     model: dict[str, Any] = field(default_factory=dict)
     train: Train = field(default_factory=Train)
 
@@ -169,6 +184,11 @@ class Config:
                     f"--model.{name}: a model for {self.task} (Algorithm {task.hyper_class.algorithm}) has no such option{hint}"
                 )
 
+    @property
+    def treats_long(self) -> TooLong:
+        """What happens to records that are too long."""
+        return self.too_long or find(self.task).too_long
+
     def source(self, name: str) -> Source:
         """How to read some data for this task."""
         task = find(self.task)
@@ -189,13 +209,15 @@ class Config:
         if self.preset:
             base = find_preset(self.preset).hyper
         if base is None:
-            values: dict[str, Any] = {"ell_max": ell_max_for(longest)} | dict(task.sizes)
+            values: dict[str, Any] = {"ell_max": ell_max_for(longest, task.longest)} | dict(task.sizes)
         else:
             if not issubclass(kind, type(base)) and not isinstance(base, kind):
                 raise ValueError(
                     f"{self.preset or self.init}: a model of Algorithm {base.algorithm}; {self.task} takes Algorithm {kind.algorithm}"
                 )
             values = task.adapt({each.name: getattr(base, each.name) for each in fields(base) if each.name in names})
+            if self.init and type(base) is not kind:  # another task: what concerns training, or the new head, is this task's own
+                values |= {name: value for name, value in task.sizes.items() if name in (*REGULARISATION, *task.head)}
             if "H" in self.model or "d_e" in self.model:
                 values = {name: value for name, value in values.items() if name not in DERIVED_SIZES["d_e"]}
         values |= self.model | {"N_V": N_V, "special": None if special == SpecialTokens.last(N_V) else special}
@@ -204,22 +226,25 @@ class Config:
             values["d_mlp"] = self.model.get("d_mlp", 4 * values["d_e"])
         return kind(**values)
 
-    def filled(self, hyper: Hyper, batches: int) -> tuple["Config", int]:
-        """The options with every default filled in, and the number of steps, if an epoch has this many batches."""
+    def filled(self, hyper: Hyper, batches: int, rows: int, row_tokens: float) -> tuple["Config", int]:
+        """The options with every default filled in, and the number of steps, if an epoch has so many batches and rows of so many tokens."""
         task, train = find(self.task), self.train
         if train.steps is None and train.epochs is None:
-            train = replace(train, steps=task.steps, epochs=task.epochs)
+            train = replace(train, steps=task.steps, epochs=task.epochs and default_epochs(task.epochs, hyper, rows, row_tokens))
         steps = train.steps or max(1, round(batches * (train.epochs or 1)))
+        of_task = task.eta.get(train.optimizer)
         every = train.eval_every or max(1, -(-steps // 10))
         filled = replace(
             train,
-            eta=train.eta or OPTIMISERS[train.optimizer].default_eta(hyper.d_e, task.eta.get(train.optimizer)),
+            batch_size=train.batch_size or task.batch_size,
+            token_drop=task.token_drop if train.token_drop is None else train.token_drop,
+            eta=train.eta or (FINE_TUNING if self.init else 1) * OPTIMISERS[train.optimizer].default_eta(hyper.d_e, of_task),
             warmup=min(100, steps // 20) if train.warmup is None else train.warmup,
             eval_every=every,
             save_every=train.save_every or every,
         )
         sizes = {name: value for name, value in asdict(hyper).items() if name not in DERIVED and value is not None}
-        return replace(self, model=sizes, train=filled), steps
+        return replace(self, model=sizes, train=filled, too_long=self.treats_long if task.records != "documents" else None), steps
 
     def toml(self) -> str:
         """As a TOML file."""
@@ -243,13 +268,25 @@ class Config:
         return cls(**data | {"train": Train(**train), "model": model})
 
 
-def ell_max_for(longest: int) -> int:
+def ell_max_for(longest: int, limit: int) -> int:
     """ℓ_max that is chosen from the data: its longest text, and a quarter more for texts to come, at least 8 tokens, up to a multiple of 8.
 
-    >>> ell_max_for(13), ell_max_for(100), ell_max_for(5000)
+    >>> ell_max_for(13, 1024), ell_max_for(100, 1024), ell_max_for(5000, 1024)
     (24, 128, 1024)
     """
-    return min(LONGEST, 8 * ceil((longest + max(8, longest / 4)) / 8))
+    return min(limit, 8 * ceil((longest + max(8, longest / 4)) / 8))
+
+
+def default_epochs(epochs: float, hyper: Hyper, rows: int, row_tokens: float) -> float:
+    """The task's epochs, or as many as take about half an hour on two cores, if that is less; at least three.
+
+    The estimate counts operations (a forward and a backward pass are three forward passes) and does not look at the machine: the same data
+    train equally long everywhere.
+    """
+    tokens = row_tokens / len(hyper.stacks)  # an encoder–decoder's token is a pair
+    operations = 3 * flops_per_token(hyper, max(1, round(tokens))) * rows * tokens
+    affordable = 60 * MINUTES * FLOPS / max(1.0, operations)
+    return min(epochs, max(FEWEST, round(affordable, 1)))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -275,9 +312,10 @@ def _check_types(options: "Config | Train", prefix: str) -> None:
         value, kinds = getattr(options, each.name), get_args(each.type) or (each.type,)
         if each.name in ("model", "train"):
             continue
-        choices = each.metadata.get("choices", kinds if isinstance(kinds[0], str) else ())
+        names = get_args(kinds[0]) or (kinds if isinstance(kinds[0], str) else ())  # of a Literal, or of one that may be None
+        choices = each.metadata.get("choices", names)
         if choices:
-            if value not in choices:
+            if value not in choices and not (value is None and type(None) in kinds):
                 raise ValueError(f"{prefix}{each.name}: expected {', '.join(choices)}, got {value!r}")
         elif not any(type(value) is kind or (kind is float and type(value) is int) for kind in kinds):
             expected = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}[kinds[0]]

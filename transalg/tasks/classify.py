@@ -24,7 +24,9 @@ class Classification(Task["Classifier"]):
     algorithms = (9,)
     hyper_class = ClassifierHyper
     sizes = {"L": 2, "H": 4, "d_e": 128, "dropout": 0.3}
+    head = ("pooling",)
     records = "labelled"
+    too_long = "cut"
     columns = ("text_column", "label_column")
     augmented_stream = "x"
     epochs = 6.0

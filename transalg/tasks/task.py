@@ -49,12 +49,17 @@ class Task(ABC, Generic[Model]):
 
     hyper_class: ClassVar[type[Hyper]]  # and by it the class of the model
     sizes: ClassVar[Mapping[str, object]]  # default hyperparameters; without ell_max, the data decides
+    head: ClassVar[tuple[str, ...]] = ()  # those of its own head, which a model of another task does not bring
 
     records: ClassVar[Kind]
     columns: ClassVar[tuple[str, ...]]  # the options that name the columns of a table
+    longest: ClassVar[int] = 1024  # ℓ_max that is chosen from the data is at most this
+    too_long: ClassVar[TooLong] = "error"  # what happens to longer records unless chosen
     overlap: ClassVar[int] = 0  # tokens that two neighbouring chunks of a document share
     augmented_stream: ClassVar[str | None] = None  # what noise and token_drop may change; None: the model predicts what it reads
 
+    batch_size: ClassVar[int] = 32  # default options of training
+    token_drop: ClassVar[float] = 0.0
     steps: ClassVar[int | None] = None  # default length of training, in steps or in epochs
     epochs: ClassVar[float | None] = None
     eta: ClassVar[Mapping[str, float]] = {}  # default learning rates by optimiser, where they are not the optimiser's own

@@ -110,7 +110,7 @@ class Loop:
         if prepared.valid is not None:
             assert self.options.eval_every
             trained = self.options.eval_every * prepared.step_tokens
-            self.sample = validation_sample(prepared.valid, trained, decoded=self.decoded, least=self.options.batch_size)
+            self.sample = validation_sample(prepared.valid, trained, decoded=self.decoded, least=prepared.plan.rows)
 
     # Start, resume --------------------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Loop:
         options, world = self.options, self.world
         seed = options.seed, self.state.step
         noise_seed, mask_seed = derive_seed(2**62, NOISE, *seed), derive_seed(2**62, MASK, *seed)
-        batch = augmented(batch, self.task.augmented_stream, self.hyper, options.noise, options.token_drop, noise_seed)
+        batch = augmented(batch, self.task.augmented_stream, self.hyper, options.noise, options.token_drop or 0.0, noise_seed)
         example = self.task.example(batch, self.hyper, mask_seed)
         torch.manual_seed(derive_seed(2**62, DROPOUT, *seed, world.rank))
         weight = world.size * (1.0 if options.loss == "sum" else 1 / max(1, example.count))  # gradients are means over the processes

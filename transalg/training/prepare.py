@@ -68,12 +68,13 @@ def prepare(
         valid = rows(replace(config, pack=False), other, config.source(config.valid), hyper, None)[0]
     options = config.train
     shift = options.shift and task.records == "documents"
-    plan = Plan(options.batch_size, options.batch_tokens, options.seed, options.shuffle, shift)
-    config, steps = config.filled(hyper, plan.count(documents))
+    plan = Plan(options.batch_size or task.batch_size, options.batch_tokens, options.seed, options.shuffle, shift)
     train_rows = documents.rows()
+    tokens_per_row = mean_tokens(train_rows)
+    config, steps = config.filled(hyper, plan.count(documents), len(train_rows), tokens_per_row)
     if options.select == "auto":
         config = replace(config, train=replace(config.train, select=_select(config, train_rows, tokenizer)))
-    step_tokens = options.batch_tokens or options.batch_size * mean_tokens(train_rows)
+    step_tokens = options.batch_tokens or plan.rows * tokens_per_row
     return Prepared(
         config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid.rows() if valid else None, step_tokens
     )
@@ -131,7 +132,7 @@ def rows(
 ) -> tuple[RowSource, RowSource | None]:
     """The data as rows that the model can take, for training and for validation."""
     task = find(config.task)
-    return task.rows(data, hyper.ell_max, source.where, pack=config.pack, too_long=config.too_long, share=share)
+    return task.rows(data, hyper.ell_max, source.where, pack=config.pack, too_long=config.treats_long, share=share)
 
 
 def _longest(data: Store) -> int:
