@@ -18,10 +18,12 @@ from transalg.training.memory import keep_memory
 SMALL = {"H": 4, "tied": True, "init_std": 0.02}
 SHAPES: list[tuple[str, Hyper, int, int, int]] = [  # a name, a model, rows, tokens of a row, rounds
     ("L=4, d_e=128", DHyper(N_V=65, ell_max=64, L=4, d_e=128, d_mlp=512, **SMALL), 12, 64, 25),
+    ("L=4, d_e=128", DHyper(N_V=65, ell_max=128, L=4, d_e=128, d_mlp=512, **SMALL), 32, 128, 11),
+    ("L=4, d_e=192", DHyper(N_V=65, ell_max=128, L=4, d_e=192, d_mlp=768, **SMALL), 12, 128, 11),
     ("L=4, d_e=256", DHyper(N_V=65, ell_max=128, L=4, d_e=256, d_mlp=1024, **SMALL), 12, 128, 11),
-    ("L=6, d_e=384", DHyper(N_V=65, ell_max=256, L=6, d_e=384, d_mlp=1536, **SMALL), 8, 256, 7),
-    ("L=4, d_e=768", DHyper(N_V=8192, ell_max=256, L=4, d_e=768, d_mlp=3072, **SMALL), 2, 256, 7),
-    ("GPT-2, 124M", preset("gpt2", ell_max=512), 1, 512, 5),
+    ("L=6, d_e=384", DHyper(N_V=65, ell_max=256, L=6, d_e=384, d_mlp=1536, **SMALL), 8, 256, 5),
+    ("L=4, d_e=768", DHyper(N_V=8192, ell_max=256, L=4, d_e=768, d_mlp=3072, **SMALL), 2, 256, 5),
+    ("GPT-2, 124M", preset("gpt2", ell_max=512), 1, 512, 3),
 ]
 
 

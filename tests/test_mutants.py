@@ -358,7 +358,18 @@ ENGINE = [
     Mutant("scaled", "sqrt(len(theta.W_e))", "len(theta.W_e)", EMBEDDING + "test_scaled_embeddings", "formal/embedding.py"),
 ]  # fmt: skip
 
-MUTANTS = [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL] + ENGINE
+RUNNING = "training/test_validation.py::"
+TRAINER = [
+    Mutant("better", "== HIGHER[select]", "!= HIGHER[select]", RUNNING + "test_what_is_better", "tasks/task.py"),
+    Mutant("better", "figures[name] != best[name]", "True", RUNNING + "test_the_selected_figure_chooses_and_stops", "tasks/task.py"),
+    Mutant("validation_sample", "(2 if decoded else 1)", "1", RUNNING + "test_the_sample_costs_what_validation_may_cost", "training/validation.py"),
+    Mutant("_affordable", "budget / 2 / cost", "budget / cost", RUNNING + "test_the_sample_costs_what_validation_may_cost", "training/validation.py"),
+    Mutant("fixed_sample", "permuted(np.arange(count), n, SPLIT_SEED, purpose)", "np.arange(count)", RUNNING + "test_the_sample_is_fixed", "training/validation.py"),
+    Mutant("Loop._measure_best", "self._restore_best()", "pass", RUNNING + "test_a_sample_chooses_and_all_rows_measure_the_best", "training/loop.py"),
+    Mutant("Loop._figures", "self.world, self.autocast, which)", "self.world, self.autocast)", RUNNING + "test_a_sample_chooses_and_all_rows_measure_the_best", "training/loop.py"),
+]  # fmt: skip
+
+MUTANTS = [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL] + ENGINE + TRAINER
 
 
 PARTS = 8

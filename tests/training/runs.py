@@ -26,7 +26,15 @@ def options(task: str, folder: Path, model: dict[str, Any] | None = None, **trai
     """Options for a run of a second."""
     data = {"seq2seq": "pairs.txt", "classify": "labels.txt"}.get(task, "lines.txt")
     layers = {"L_enc": 1, "L_dec": 1} if task == "seq2seq" else {"L": 1}
-    chosen = {"steps": 6, "batch_size": 3, "threads": torch.get_num_threads(), "log_every": 1, "eval_every": 3, "save_every": 2} | train
+    chosen = {
+        "steps": 6,
+        "batch_size": 3,
+        "threads": torch.get_num_threads(),
+        "dtype": "float32",
+        "log_every": 1,
+        "eval_every": 3,
+        "save_every": 2,
+    } | train
     settings = {"task": task, "data": str(folder / data), "tokenizer": "char", "split": 0.25, "train": chosen}
     return settings | {"model": SIZES | layers | {"ell_max": 29} | (model or {})} | ({"documents": "line"} if task in ("lm", "mlm") else {})
 

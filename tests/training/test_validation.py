@@ -23,6 +23,7 @@ from transalg.runs import folder as run_folder
 from transalg.tasks import evaluation, find
 from transalg.tasks.losses import Objective
 from transalg.tasks.task import HIGHER, better
+from transalg.training import loop
 from transalg.training.prepare import prepare
 from transalg.training.processes import World
 from transalg.training.report import Report
@@ -31,7 +32,7 @@ from transalg.training.validation import (
     BUDGET,
     FORWARD,
     WRITING,
-    decoded_figures,
+    decoded_figure,
     fixed_sample,
     longest_target,
     mean_tokens,
@@ -101,14 +102,19 @@ def sampled(task: str, folder: Path, **train_options: Any) -> Any:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_sample_chooses_and_all_rows_measure_the_best(task: str, tmp_path: Path) -> None:
+def test_a_sample_chooses_and_all_rows_measure_the_best(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the first validation is the best, so that the best model is not the last."""
+    monkeypatch.setattr(loop, "better", lambda _, __, best: best is None)
     outcome = train(sampled(task, tmp_path, steps=5, dtype="float64"), tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     between, last = [line for line in lines if "val_loss" in line], lines[-1]
     run = Run.load(tmp_path / "run")
     rows = len(held_out(run))
     assert [line["step"] for line in between] == [1, 2, 3, 4, 5] and {line["val_rows"] for line in between} == {1} and rows > 1
-    assert last["best_val_rows"] == outcome.figures["val_rows"] == rows and last["best_step"] == outcome.state.best_step
+    assert last["best_val_rows"] == outcome.figures["val_rows"] == rows and last["best_step"] == outcome.state.best_step == 1
+    assert last["best_val_loss"] != between[0]["val_loss"], "one row is not all"
+    weights = [run_folder.model_tensors(tmp_path / "run", which)["W_e"] for which in (run_folder.BEST, run_folder.LAST)]
+    assert not weights[0].equal(weights[1])
     figures = evaluate(run).figures
     assert figures["loss"] == pytest.approx(last["best_val_loss"], rel=1e-9) == run_folder.model_metadata(tmp_path / "run").val_loss
     if task == "classify":
@@ -140,8 +146,6 @@ def test_what_is_better() -> None:
 
 def test_the_selected_figure_chooses_and_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of accuracies 1/3, 2/3, 2/3, 1/3, 1/3 with falling losses, the third: the lower loss of two that are equal."""
-    from transalg.training import loop
-
     chosen: dict[str, int] = {}
     for select in ("accuracy", "loss"):
         values = iter([(5.0, 1 / 3), (4.0, 2 / 3), (3.0, 2 / 3), (2.0, 1 / 3), (1.0, 1 / 3)])
@@ -174,9 +178,9 @@ def test_predictions_are_counted_as_evaluation_counts_them(tmp_path: Path) -> No
     run = Run.load(tmp_path / "run")
     assert isinstance(run.model, EDTransformer)
     rows, expected = held_out(run), evaluate(run).figures
-    figures = decoded_figures(run.model, find("seq2seq"), rows, HERE, run.tokenizer)
-    assert figures == {"val_exact_match": expected["exact match"], "val_bleu": pytest.approx(expected["BLEU"])}
-    assert 0 < figures["val_exact_match"] < 1 and 0 < figures["val_bleu"] < 100, "the test distinguishes something"
-    assert outcome.figures["val_bleu"] == pytest.approx(figures["val_bleu"])
+    exact, bleu = (decoded_figure(name, run.model, find("seq2seq"), rows, HERE, run.tokenizer) for name in ("exact_match", "bleu"))
+    assert exact == expected["exact match"] and bleu == pytest.approx(expected["BLEU"])
+    assert 0 < exact < 1 and 0 < bleu < 100, "the test distinguishes something"
+    assert outcome.figures["val_bleu"] == pytest.approx(bleu) and "val_exact_match" not in outcome.figures
     saved = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert saved["train"]["select"] == "bleu"

@@ -93,10 +93,10 @@ class Train:
         dict.fromkeys(("auto", *HIGHER)),
     )
     device: str = option("auto", "cpu, cuda, cuda:1, mps; auto takes an accelerator if there is one")
-    dtype: Literal["float32", "float64", "bfloat16"] = option(
-        "float32", "bfloat16 keeps weights in float32 and computes in bfloat16 (autocast)"
+    dtype: Literal["auto", "float32", "float64", "bfloat16"] = option(
+        "auto", "bfloat16 keeps weights in float32 and computes in bfloat16 (autocast); auto takes it where it is faster, or float32"
     )
-    threads: int | None = option(None, "CPU threads (default: torch's choice)")
+    threads: int | None = option(None, "CPU threads (default: torch's choice, fewer where other processes use the cores)")
     recompute: bool = option(
         False, "activation checkpointing: compute what is inside a layer again for the gradient; a third more work, much less memory"
     )

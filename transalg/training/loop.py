@@ -27,11 +27,13 @@ from transalg.tasks.examples import augmented
 from transalg.tasks.losses import Objective
 from transalg.tasks.task import DECODED, better
 from transalg.training.interrupt import Interrupt
+from transalg.training.memory import peak_memory
 from transalg.training.metrics import Metrics, forget_after
 from transalg.training.prepare import Prepared
 from transalg.training.processes import World
 from transalg.training.report import Report
-from transalg.training.validation import ValidationSample, decoded_figures, validate, validation_sample
+from transalg.training.summary import estimate, is_measured, shorter, summary, time_to_go
+from transalg.training.validation import ALL, ValidationSample, decoded_figure, validate, validation_cost, validation_sample
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
 EARLY, EARLY_SECONDS = 100, 60.0  # the first checkpoint is written after this fraction of the steps, or after this time
@@ -154,7 +156,10 @@ class Loop:
         assert eval_every and save_every
         reason = "done"
         self.objective.train()
+        for line in summary(self.prepared, self.parameters, self.sample):
+            self.report.note(line)
         self.report.begin(state.step, steps)
+        measured, estimated = list[float](), False
         batches = self.prepared.plan.forever(self.prepared.train, state.place)
         first_step = state.step
         early = min(save_every, max(1, steps // EARLY))
@@ -170,6 +175,10 @@ class Loop:
                 state.step, state.place, state.tokens = state.step + 1, place, state.tokens + batch.tokens
                 elapsed = time.perf_counter() - start
                 state.seconds += elapsed
+                measured.append(elapsed)
+                if not estimated and is_measured(measured):
+                    self._estimate(measured)
+                    estimated = True
                 self._require_finite("the loss", loss)
                 state.losses.append(loss)
                 self.report.step(state.step, loss, batch.tokens / elapsed)
@@ -192,6 +201,20 @@ class Loop:
                 self._measure_best(metrics if state.step > first_step else None)
         self.report.end()
         return Outcome(self.out, self.config, state, state.best or {}, reason, self.parameters)
+
+    def _estimate(self, seconds: list[float]) -> None:
+        """Say how long the rest of the run takes; nothing but what is printed depends on it."""
+        steps, overhead, rows = self.prepared.steps - self.state.step, 0.0, self.prepared.valid
+        if rows is not None and self.sample is not None:
+            assert self.options.eval_every
+            trained = self.prepared.step_tokens * self.options.eval_every
+            overhead = validation_cost(rows, self.sample, decoded=self.decoded) / trained
+            if self.sample.read is not None and steps:  # and all rows at the end
+                overhead += validation_cost(rows, ALL, decoded=False) / (self.prepared.step_tokens * steps)
+        to_go = time_to_go(seconds, steps, overhead)
+        for line in (estimate(to_go, peak_memory(self.world.device)), shorter(self.config, self.prepared.steps, to_go)):
+            if line:
+                self.report.note(line)
 
     def _set_eta(self, steps: int) -> float:
         options = self.options
@@ -256,7 +279,8 @@ class Loop:
         figures["val_rows"] = len(rows) if which is None else len(which)
         if self.decoded:
             assert isinstance(self.model, EDTransformer)
-            figures |= decoded_figures(self.model, self.task, rows, self.world, self.prepared.tokenizer, sample.written)
+            select, tokenizer = self.options.select, self.prepared.tokenizer
+            figures[f"val_{select}"] = decoded_figure(select, self.model, self.task, rows, self.world, tokenizer, sample.written)
             figures["val_written_rows"] = len(rows) if sample.written is None else len(sample.written)
         return figures
 

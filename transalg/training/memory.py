@@ -1,7 +1,9 @@
-"""Keep the memory a training step has used for the next one."""
+"""Keep the memory a training step has used for the next one, and say how much it was."""
 
 import ctypes
 import sys
+
+import torch
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 NEVER, LARGEST = -1, 2**31 - 1
@@ -20,3 +22,15 @@ def keep_memory() -> bool:
     except (AttributeError, OSError):
         return False
     return bool(mallopt(M_MMAP_THRESHOLD, LARGEST) and mallopt(M_TRIM_THRESHOLD, NEVER))
+
+
+def peak_memory(device: torch.device) -> int | None:
+    """The most bytes that this process has had, on a GPU its tensors; None where the system does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

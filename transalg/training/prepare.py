@@ -38,6 +38,7 @@ class Prepared:
     train: RowSource
     valid: Rows | None
     step_tokens: float  # tokens of a step, on average
+    epoch_batches: int  # steps of the first epoch
 
 
 def prepare(
@@ -57,7 +58,7 @@ def prepare(
             )
     source = config.source(config.data)
     tokenizer = tokenizer or vocabulary(config, source, report)
-    data = tokens(source, tokenizer, out, report, labels or ())
+    data = tokens(source, tokenizer, out, report, labels or (), in_summary=True)
     labels = data.meta.labels
     other = tokens(config.source(config.valid), tokenizer, out, report, labels) if config.valid else None
     longest = max(_longest(each) for each in (data, other) if each)
@@ -69,15 +70,15 @@ def prepare(
     options = config.train
     shift = options.shift and task.records == "documents"
     plan = Plan(options.batch_size or task.batch_size, options.batch_tokens, options.seed, options.shuffle, shift)
+    batches = plan.count(documents)
     train_rows = documents.rows()
     tokens_per_row = mean_tokens(train_rows)
-    config, steps = config.filled(hyper, plan.count(documents), len(train_rows), tokens_per_row)
+    config, steps = config.filled(hyper, batches, len(train_rows), tokens_per_row)
     if options.select == "auto":
         config = replace(config, train=replace(config.train, select=_select(config, train_rows, tokenizer)))
     step_tokens = options.batch_tokens or plan.rows * tokens_per_row
-    return Prepared(
-        config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid.rows() if valid else None, step_tokens
-    )
+    valid_rows = valid.rows() if valid else None
+    return Prepared(config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid_rows, step_tokens, batches)
 
 
 def _select(config: Config, train_rows: Rows, tokenizer: Tokenizer) -> str:
@@ -115,13 +116,15 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
         return train(kind, texts(), config.vocab_size, min_count=2)  # a word seen once is <unk>, so that <unk> is learned
 
 
-def tokens(source: Source, tokenizer: Tokenizer, out: Path, report: Report, labels: tuple[str, ...] = ()) -> Store:
-    """The data's token files, beside the run."""
+def tokens(
+    source: Source, tokenizer: Tokenizer, out: Path, report: Report, labels: tuple[str, ...] = (), *, in_summary: bool = False
+) -> Store:
+    """The data's token files, beside the run. A note says what the vocabulary lacks, unless the summary of a run says it."""
     for note in source.notes():
         report.note(note)
     with report.work(f"Tokenising {source.name}", source.size(), least=LONG) as progress:
         data = store(source, tokenizer, out.absolute().parent / CACHE, labels=labels, progress=progress)
-    if data.meta.unknown:
+    if data.meta.unknown and not in_summary:
         what = "characters, which are left out" if tokenizer.kind == "char" else "words, which become <unk>"
         report.note(f"{source.name}: {data.meta.unknown:,} {what}, are not in the vocabulary")
     return data

@@ -14,6 +14,7 @@ from transalg.runs import folder as run_folder
 from transalg.runs.config import Config, read
 from transalg.tokenization import Tokenizer
 from transalg.training.loop import Loop, Outcome
+from transalg.training.machine import busy_cores, choose_dtype, choose_threads, computes_in_bfloat16
 from transalg.training.memory import keep_memory
 from transalg.training.prepare import Prepared, prepare
 from transalg.training.processes import connect, launch, restarted
@@ -53,8 +54,6 @@ def train(
     options = _resumed_options(out, changes or {}) if resume else config
     if options is None:
         raise ValueError(f"{out}: there is no run to resume")
-    if options.train.threads:
-        torch.set_num_threads(options.train.threads)
     world = connect(options.train.device, sharded=options.train.shard)
     try:
         if world.size > 1:  # the first process may have made the folder before another looks
@@ -63,6 +62,10 @@ def train(
         if not resume and world.first:
             _check_new(options, out, may_continue, overwrite)
         report = report if world.first else Report()
+        if options.train.threads is None and world.size == 1 and world.device.type == "cpu":
+            options = _with_threads(options, report)
+        if options.train.threads:
+            torch.set_num_threads(options.train.threads)
         if not world.first:
             world.wait()
         last = run_folder.last_metadata(out) if resume else None
@@ -72,6 +75,8 @@ def train(
         elif resume or not world.first:
             tokenizer = Tokenizer.load(out / run_folder.TOKENIZER)
         prepared = prepare(options, out, report, tokenizer, last.labels if last else None)
+        if options.train.dtype == "auto":
+            prepared = _with_dtype(prepared, world.device, report)
         if last and (last.data or prepared.digest) != prepared.digest:
             raise ValueError(f"{options.data}: is not what it was when {out} was started; restore it, or start over")
         if world.first:
@@ -88,6 +93,21 @@ def train(
         return Loop(prepared, out, world, report, last is not None).run()
     finally:
         world.end()
+
+
+def _with_threads(options: Config, report: Report) -> Config:
+    """The options with as many threads as the other processes leave cores for."""
+    threads, note = choose_threads(torch.get_num_threads(), os.cpu_count() or 1, busy_cores)
+    if note:
+        report.note(note)
+    return replace(options, train=replace(options.train, threads=threads))
+
+
+def _with_dtype(prepared: Prepared, device: torch.device, report: Report) -> Prepared:
+    dtype, note = choose_dtype(prepared.hyper.d_e, computes_in_bfloat16(device))
+    if note:
+        report.note(note)
+    return replace(prepared, config=replace(prepared.config, train=replace(prepared.config.train, dtype=dtype)))
 
 
 def _check_new(config: Config, out: Path, may_continue: bool, overwrite: bool) -> None:
@@ -119,7 +139,7 @@ def _resumed_options(out: Path, changes: dict[str, Any]) -> Config:
         saved_table = saved if table is changes else saved[prefix.strip("-.")]
         for name, value in table.items():
             value = list(value) if isinstance(value, tuple) else value  # as TOML has it
-            may_change = name in ("model", "train") or (prefix == "--train." and name in RESUMABLE_OPTIONS)
+            may_change = name in ("model", "train") or (prefix == "--train." and (name in RESUMABLE_OPTIONS or value == "auto"))
             if saved_table.get(name) != value and not may_change:
                 raise ValueError(
                     f"{prefix}{name.replace('_', '-')}: {out} was started with {saved_table.get(name, 'none')}; a resumed run keeps its "

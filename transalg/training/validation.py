@@ -34,6 +34,9 @@ class ValidationSample:
     written: Index | None  # for exact match and BLEU, which need predictions
 
 
+ALL = ValidationSample(None, None)
+
+
 def mean_tokens(rows: Rows) -> float:
     """The mean length of a row, of at most `LOOK` rows."""
     return float(rows.lengths(fixed_sample(len(rows), min(len(rows), LOOK), LENGTHS)).mean())
@@ -54,6 +57,12 @@ def validation_sample(rows: Rows, trained_tokens: float, *, decoded: bool, least
     longest = longest_target(rows) if decoded else 0
     costs = FORWARD * mean_tokens(rows), WRITING * longest
     return ValidationSample(*(_affordable(len(rows), cost, budget, least) for cost in costs))
+
+
+def validation_cost(rows: Rows, sample: ValidationSample, *, decoded: bool) -> float:
+    """What a validation on the sample costs, in tokens that are trained on."""
+    read, written = (len(rows) if each is None else len(each) for each in (sample.read, sample.written))
+    return FORWARD * read * mean_tokens(rows) + (WRITING * written * longest_target(rows) if decoded else 0)
 
 
 def _affordable(n: int, cost: float, budget: float, least: int) -> Index | None:
@@ -91,10 +100,10 @@ def validate(
     return {name: float(value) / max(1, count) for name, value in zip(task.figures, sums, strict=True)}
 
 
-def decoded_figures(
-    model: EDTransformer, task: Task[Any], rows: Rows, world: World, tokenizer: Tokenizer, which: Index | None = None
-) -> dict[str, float]:
-    """Exact match and BLEU of greedy decoding; the first process's, for all."""
+def decoded_figure(
+    name: str, model: EDTransformer, task: Task[Any], rows: Rows, world: World, tokenizer: Tokenizer, which: Index | None = None
+) -> float:
+    """exact_match or bleu of greedy decoding; the first process's, for all."""
     training = model.training
     model.eval()
     guesses, truths = list[list[int]](), list[list[int]]()
@@ -105,9 +114,12 @@ def decoded_figures(
         guesses += predict(model, sources, ell_gen=ell_gen, generator=torch.Generator())
         truths += [row[1 : end - 1].tolist() for row, end in zip(x, x_lengths, strict=True)]
     model.train(training)
-    exact = sum(ours == theirs for ours, theirs in zip(guesses, truths, strict=True)) / len(truths)
-    values = world.total(torch.tensor([exact, _bleu(guesses, truths, tokenizer)], dtype=torch.float64) * world.first)
-    return {"val_exact_match": float(values[0]), "val_bleu": float(values[1])}
+    value = {"exact_match": _exact_match, "bleu": _bleu}[name](guesses, truths, tokenizer)
+    return float(world.total(torch.tensor([value * world.first], dtype=torch.float64)))
+
+
+def _exact_match(guesses: Sequence[Sequence[int]], truths: Sequence[Sequence[int]], tokenizer: Tokenizer) -> float:
+    return sum(ours == theirs for ours, theirs in zip(guesses, truths, strict=True)) / len(truths)
 
 
 def _bleu(guesses: Sequence[Sequence[int]], truths: Sequence[Sequence[int]], tokenizer: Tokenizer) -> float:

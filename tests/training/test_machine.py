@@ -1,0 +1,105 @@
+"""How many threads, and which arithmetic: by what the machine is said to be, never by what it is."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.training.runs import config, files
+from transalg.training import machine, start
+from transalg.training.machine import BFLOAT16_WIDTH, busy_cores, choose_dtype, choose_threads, computes_in_bfloat16
+from transalg.training.report import Report
+from transalg.training.start import train
+
+
+class Notes(Report):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.mark.parametrize(
+    ("most", "cores", "busy", "threads", "said"),
+    [
+        (2, 2, 0.2, 2, None),
+        (2, 2, 0.8, 1, "1 thread: the other core is busy"),
+        (2, 2, 1.9, 1, "1 thread: both cores are busy"),
+        (2, 2, 7.0, 1, "1 thread: both cores are busy"),
+        (8, 8, 5.1, 3, "3 threads: 5 of 8 cores are busy"),
+        (4, 8, 3.4, 4, None),
+        (4, 8, 7.0, 1, "1 thread: 7 of 8 cores are busy"),
+    ],
+)
+def test_threads_are_as_many_as_cores_are_free(most: int, cores: int, busy: float, threads: int, said: str | None) -> None:
+    assert choose_threads(most, cores, lambda: busy) == (threads, said)
+
+
+def test_where_there_is_one_thread_nobody_looks() -> None:
+    def look() -> float:
+        raise AssertionError
+
+    assert choose_threads(1, 8, look) == (1, None)
+
+
+def test_the_load_of_others_is_what_the_cores_did_without_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 3 s on all cores, half a second of it ours, in 2 s: 1.25 cores. Idle and waiting time do not count."""
+    clock = {"now": 10.0, "mine": 1.0}
+    ticks = 100
+    monkeypatch.setattr(machine, "STAT", tmp_path / "stat")
+    monkeypatch.setattr(machine.os, "sysconf", lambda _: ticks)
+
+    def write(user: int, nice: int, idle: int, wait: int) -> None:
+        machine.STAT.write_text(f"cpu  {user} {nice} 7 {idle} {wait} 3 2 1 0 0\ncpu0 1 2 3\n")
+
+    def sleep(seconds: float) -> None:
+        clock["now"] += 2.0
+        clock["mine"] += 0.5
+        write(500 + 200, 50 + 100, 9999, 777)
+
+    write(500, 50, 1000, 5)
+    monkeypatch.setattr(machine.time, "sleep", sleep)
+    monkeypatch.setattr(machine.time, "perf_counter", lambda: clock["now"])
+    monkeypatch.setattr(machine.time, "process_time", lambda: clock["mine"])
+    assert busy_cores() == pytest.approx(1.25)
+    machine.STAT.unlink()
+    monkeypatch.setattr(machine.os, "getloadavg", lambda: (0.7, 5.0, 9.0))
+    assert busy_cores() == 0.7
+    monkeypatch.delattr(machine.os, "getloadavg")
+    assert busy_cores() == 0.0
+
+
+def test_bfloat16_needs_instructions_and_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [choose_dtype(d_e, True)[0] for d_e in (128, BFLOAT16_WIDTH - 1, BFLOAT16_WIDTH, 768)] == ["float32"] * 2 + ["bfloat16"] * 2
+    assert choose_dtype(768, False) == ("float32", None) and "bfloat16" in (choose_dtype(768, True)[1] or "")
+    for avx, amx in ((False, False), (True, False), (False, True)):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda avx=avx: avx)
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda amx=amx: amx)
+        assert computes_in_bfloat16(torch.device("cpu")) == (avx or amx)
+    assert not computes_in_bfloat16(torch.device("mps"))
+
+
+def saved(run: Path) -> dict[str, Any]:
+    return tomllib.loads((run / "config.toml").read_text())["train"]
+
+
+def test_what_was_chosen_is_recorded_and_resumed_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load and the CPU are others when the run continues; its threads and its arithmetic are not."""
+    files(tmp_path)
+    threads, asked = torch.get_num_threads(), []
+    monkeypatch.setattr(start, "choose_threads", lambda *_: asked.append("threads") or (threads, "so many threads"))
+    monkeypatch.setattr(start, "choose_dtype", lambda d_e, _: asked.append(d_e) or ("bfloat16", "bfloat16: so"))
+    notes = Notes()
+    train(config("lm", tmp_path, steps=2, threads=None, dtype="auto"), tmp_path / "run", report=notes)
+    assert asked == ["threads", 10] and notes.notes[:2] == ["so many threads", "bfloat16: so"]
+    assert (saved(tmp_path / "run")["threads"], saved(tmp_path / "run")["dtype"]) == (threads, "bfloat16")
+    again = {"train": {"steps": 4, "dtype": "auto", "select": "auto"}}  # the same command once more
+    train(None, tmp_path / "run", resume=True, changes=again)
+    assert len(asked) == 2 and saved(tmp_path / "run")["dtype"] == "bfloat16"
+    with pytest.raises(ValueError, match=r"--train\.dtype: .* was started with bfloat16"):
+        train(None, tmp_path / "run", resume=True, changes={"train": {"dtype": "float32"}})
+    train(config("lm", tmp_path, steps=2), tmp_path / "chosen")
+    assert len(asked) == 2, "what the user chose stays"

@@ -1,0 +1,88 @@
+"""The five lines before training, and the estimate of the first steps."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.training.runs import TASKS, WORDS, config, files
+from transalg.runs import checkpoints
+from transalg.training import loop
+from transalg.training import summary as lines
+from transalg.training.prepare import prepare
+from transalg.training.report import Report
+from transalg.training.start import train
+from transalg.training.summary import LONG, STEPS, WIDTH, estimate, is_measured, shorter, summary, time_to_go
+from transalg.training.validation import ALL, fixed_sample
+
+
+class Notes(Report):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_what_a_run_is_about_to_do(tmp_path: Path) -> None:
+    prepared = prepare(config("classify", files(tmp_path), steps=5), tmp_path / "run", Report())
+    tokens = sum(len(text) + 2 for text in WORDS)
+    characters = len(set("".join(WORDS))) + 3
+    assert summary(prepared, 1234, ALL) == [
+        f"data       6 rows and 2 for validation, {tokens} tokens",
+        f"tokenizer  char, {characters} tokens, 0.0% of the text left out",
+        "model      Algorithm 9, 1 layer × 10, 1,234 parameters",
+        "training   5 steps (2.5 epochs) of 3 rows, muon, best by accuracy",
+    ]
+    sampled = summary(prepared, 1234, replace(ALL, read=fixed_sample(2, 1)))
+    assert sampled[0] == f"data       6 rows and 2 for validation (1 until the end), {tokens} tokens"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_line_fits_a_terminal(task: str, tmp_path: Path) -> None:
+    model = {"norm": "RMSnorm", "norm_first": False, "activation": "ReLU", "positions": "none", "scaled": True, "eps": 1e-7}
+    prepared = prepare(config(task, files(tmp_path), model), tmp_path / "run", Report())
+    shown = summary(prepared, 123_456_789, ALL)
+    assert len(shown) == 4 and all(len(line) <= WIDTH for line in shown) and ", 123,456,789 parameters" in shown[2]
+    assert " more, " in shown[2] or " departures, " in shown[2]
+
+
+def test_the_share_of_unknown_words(tmp_path: Path) -> None:
+    """Of three words seen once, among eleven."""
+    (tmp_path / "lines.txt").write_text("a cat sat\na cat ran\na cat\na cat or\n")
+    prepared = prepare(replace(config("lm", tmp_path), tokenizer="word", split=0.0), tmp_path / "run", Report())
+    assert summary(prepared, 1, None)[:2] == [
+        "data       4 rows, none for validation, 19 tokens",
+        f"tokenizer  word, {2 + 1 + 3} tokens, {3 / 11:.1%} <unk>",
+    ]
+
+
+def test_the_estimate_leaves_the_first_step_out() -> None:
+    assert time_to_go([90.0, 3.0, 2.0, 4.0], steps=100, overhead=0.25) == pytest.approx(375)
+    assert estimate(375, 412_000_000) == "estimate   6 min to go, 412 MB of memory" and estimate(9, None) == "estimate   9 s to go"
+
+
+def test_when_it_comes() -> None:
+    """After some steps, or as soon as two or more have taken long enough."""
+    for seconds, at in ((0.1, STEPS), (30.0, 2), (4.0, 3)):
+        assert min(n for n in range(1, 20) if is_measured([seconds] * n)) == at
+
+
+def test_a_long_run_says_how_to_shorten_it(tmp_path: Path) -> None:
+    by_steps, by_epochs = config("lm", tmp_path, steps=1000), config("lm", tmp_path, steps=None, epochs=8.0)
+    assert shorter(by_steps, 1000, LONG) is None
+    assert "--train.steps 250 takes 10 min" in (shorter(by_steps, 1000, 4 * LONG) or "")
+    assert "--train.epochs 2 takes 10 min" in (shorter(by_epochs, 1000, 4 * LONG) or "")
+    assert len(shorter(by_steps, 10**9, 10**4 * LONG) or "") <= WIDTH + 2
+
+
+def test_the_lines_are_printed_and_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = config("lm", files(tmp_path), {"dropout": 0.1}, steps=STEPS + 1)
+    notes = Notes()
+    monkeypatch.setattr(lines, "LONG", -1.0)
+    train(chosen, tmp_path / "one", report=notes)
+    assert [line.split()[0] for line in notes.notes] == ["data", "tokenizer", "model", "training", "estimate", "shorter"]
+    monkeypatch.setattr(loop, "is_measured", lambda _: False)
+    train(chosen, tmp_path / "two")
+    one, two = (checkpoints.load(tmp_path / name / "last.safetensors")[0] for name in ("one", "two"))
+    assert all(one[name].equal(two[name]) for name in one)

@@ -1,0 +1,63 @@
+"""What this machine is good for: how many threads, and which arithmetic. What is chosen is written to config.toml, so that a run resumes with it."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+STAT = Path("/proc/stat")
+LOOK = 0.3  # seconds
+BFLOAT16_WIDTH = 256  # d_e from which on bfloat16 was faster: docs/training.md
+FEATURES = ("avx512_bf16", "amx_tile")  # of CPUs that multiply in bfloat16
+
+
+def busy_cores(seconds: float = LOOK) -> float:
+    """How many cores other processes use: over a short time, or over the last minute where the system does not say; 0 if it says nothing."""
+    try:
+        before, start, mine = _busy_time(), time.perf_counter(), time.process_time()
+        time.sleep(seconds)
+        used = (_busy_time() - before) - (time.process_time() - mine)
+        return max(0.0, used / (time.perf_counter() - start))
+    except (OSError, ValueError, IndexError):
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def _busy_time() -> float:
+    """Seconds that all cores together have worked since the system started."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, STAT.read_text().splitlines()[0].split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def choose_threads(most: int, cores: int, busy: Callable[[], float] = busy_cores) -> tuple[int, str | None]:
+    """How many of at most `most` threads find a core that is free, and a line that says why they are fewer.
+
+    A step waits for the slowest of its threads, so one that shares its core makes all of them slow.
+
+    >>> choose_threads(2, 2, lambda: 0.8)
+    (1, '1 thread: the other core is busy')
+    """
+    if most == 1:
+        return 1, None
+    used = min(cores, round(busy()))
+    threads = max(1, min(most, cores - used))
+    if threads == most:
+        return most, None
+    why = ("both cores are busy" if used == 2 else "the other core is busy") if cores == 2 else f"{used} of {cores} cores are busy"
+    return threads, f"{threads} thread{'s' if threads > 1 else ''}: {why}"
+
+
+def computes_in_bfloat16(device: torch.device) -> bool:
+    """Whether a device has instructions for bfloat16."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and any(getattr(torch.cpu, f"_is_{feature}_supported", lambda: False)() for feature in FEATURES)
+
+
+def choose_dtype(d_e: int, native: bool) -> tuple[Literal["float32", "bfloat16"], str | None]:
+    """bfloat16 where it is native and faster, and a line that says so; by the width, not by a measurement, so that it can be repeated."""
+    if native and d_e >= BFLOAT16_WIDTH:
+        return "bfloat16", "bfloat16: this machine computes in it, and the model is wide enough; --train.dtype float32 is exact"
+    return "float32", None

@@ -1,0 +1,100 @@
+"""What a run is about to do, in five lines: data, vocabulary, model, steps, and, once some steps were measured, time and memory."""
+
+from statistics import median
+
+from transalg.hyper import Hyper
+from transalg.hyper.hyper import TRAINING
+from transalg.runs.config import Config
+from transalg.tokenization import Tokenizer
+from transalg.training.prepare import Prepared
+from transalg.training.validation import ValidationSample
+
+STEPS, SECONDS = 6, 10.0  # the estimate is of so many steps, or of those in so long
+LONG = 600.0  # seconds of training from which on a line says how to shorten it
+WIDTH = 80  # columns
+
+
+def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None) -> list[str]:
+    """The four lines that are known before the first step."""
+    train, valid, options = prepared.train.rows(), prepared.valid, prepared.config.train
+    rows = f"{len(train):,} rows" + (f" and {len(valid):,} for validation" if valid is not None else ", none for validation")
+    if valid is not None and sample is not None and sample.read is not None:
+        rows += f" ({len(sample.read):,} until the end)"
+    batch = f"{options.batch_tokens:,} tokens" if options.batch_tokens else f"{options.batch_size:,} rows"
+    epochs = prepared.steps / prepared.epoch_batches
+    return [
+        f"data       {rows}, {train.store.meta.tokens:,} tokens",
+        f"tokenizer  {prepared.tokenizer.kind}, {prepared.tokenizer.N_V:,} tokens{_unknown(prepared)}",
+        _model(prepared.hyper, parameters),
+        f"training   {prepared.steps:,} steps ({epochs:.3g} epochs) of {batch}, {options.optimizer}, best by {options.select}",
+    ]
+
+
+def _unknown(prepared: Prepared) -> str:
+    """The share of the text that the vocabulary lacks; of parts of words only whether there is <unk>."""
+    meta, tokenizer = prepared.train.rows().store.meta, prepared.tokenizer
+    if tokenizer.kind == "bpe":
+        return "" if _unk(tokenizer) else ", no <unk>"
+    ordinary = meta.tokens - 2 * meta.records * len(meta.streams)
+    if tokenizer.kind == "char":
+        return f", {meta.unknown / max(1, ordinary + meta.unknown):.1%} of the text left out"
+    return f", {meta.unknown / max(1, ordinary):.1%} <unk>"
+
+
+def _unk(tokenizer: Tokenizer) -> str | None:
+    unknown: str | None = getattr(tokenizer.core.model, "unk_token", None)
+    return unknown
+
+
+def _model(hyper: Hyper, parameters: int) -> str:
+    """The algorithm, its size, and as many departures from the paper as the line has room for."""
+    layers = "+".join(map(str, hyper.stacks.values()))
+    start, end = (
+        f"model      Algorithm {hyper.algorithm}, {layers} layer{'s' * (layers != '1')} × {hyper.d_e}",
+        f", {parameters:,} parameters",
+    )
+    departures = [
+        name if value is True else f"{name}={value}"
+        for name, value in hyper.departures().items()
+        if name not in TRAINING and name != "special"
+    ]
+    for shown in range(len(departures), -1, -1):
+        left = len(departures) - shown
+        line = ", ".join([start, *departures[:shown], *([f"{left} more" if shown else f"{left} departures"] if left else [])]) + end
+        if len(line) <= WIDTH:
+            return line
+    return start + end
+
+
+def is_measured(seconds: list[float]) -> bool:
+    """Whether the steps so far, of which the first is slower than others, say how long the rest takes."""
+    return len(seconds) >= STEPS or (len(seconds) > 1 and sum(seconds) >= SECONDS)
+
+
+def time_to_go(seconds: list[float], steps: int, overhead: float) -> float:
+    """Seconds for so many steps, of which validation takes the fraction `overhead` more."""
+    return median(seconds[1:]) * steps * (1 + overhead)
+
+
+def estimate(to_go: float, memory: int | None) -> str:
+    """The fifth line."""
+    used = f", {memory / 1e6:,.0f} MB of memory" if memory else ""
+    return f"estimate   {shown_time(to_go)} to go{used}"
+
+
+def shown_time(seconds: float) -> str:
+    """
+    >>> shown_time(41.3), shown_time(300), shown_time(9000)
+    ('41 s', '5 min', '2.5 h')
+    """
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def shorter(config: Config, steps: int, to_go: float) -> str | None:
+    """For a long run, the options that shorten it."""
+    if to_go <= LONG:
+        return None
+    share = LONG / to_go
+    options = config.train
+    length = f"--train.epochs {options.epochs * share:.2g}" if options.epochs else f"--train.steps {max(1, round(steps * share))}"
+    return f"shorter    {length} takes {shown_time(LONG)}; a smaller --model.ell-max helps too"
