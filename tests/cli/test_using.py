@@ -7,10 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import transalg as package
 from tests.training.runs import TASKS, config, files
+from transalg.cli.evaluate import confusion_table
 from transalg.cli.using import TextVerb, working
+from transalg.evaluation.classes import class_figures
+from transalg.evaluation.measure import Evaluation
 from transalg.training.start import train
 
 pytestmark = pytest.mark.slow
@@ -192,10 +196,52 @@ def test_predictions_are_written_atomically(transalg, folder: Path, tmp_path: Pa
         assert transalg(*command)[0] == 2
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
     assert transalg(*command)[0] == 0
-    assert {"text", "label", "prediction", "probability"} == set(json.loads(path.read_text().splitlines()[0]))
+    assert {"where", "text", "label", "prediction", "probability"} == set(json.loads(path.read_text().splitlines()[0]))
     for bad in (tmp_path, tmp_path / "nowhere" / "x"):
         status, _, error = transalg(*command[:-1], str(bad))
         assert status == 2 and "expected a file in a folder that exists" in error
+
+
+def test_evaluating_a_classifier_shows_its_confusion(transalg, folder: Path, tmp_path: Path) -> None:
+    command = ("evaluate", str(folder / "classify"), "--data", str(folder / "labels.txt"))
+    status, shown, _ = transalg(*command, "--confusion", str(tmp_path / "c.png"), "--calibration", str(tmp_path / "r.svg"))
+    result = json.loads(transalg(*command, "--json")[1])
+    assert status == 0 and "calibration error, expected (ECE)" in shown
+    lines = shown[shown.index("true ╲ predicted") :].splitlines()
+    assert lines[0].split()[3:] == ["cat", "other"] and [line.split() for line in lines[1:]] == [
+        [label, *map(str, row)] for label, row in zip(("cat", "other"), result["confusion"], strict=True)
+    ]
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG") and (tmp_path / "r.svg").read_bytes().startswith(b"<?xml")
+    assert len(result["calibration"]) == 15 and sum(each["texts"] for each in result["calibration"]) == 8
+    for option in ("--confusion", "--calibration"):
+        status, _, error = transalg("evaluate", str(folder / "lm"), option, str(tmp_path / "x.png"))
+        assert status == 2 and f"{option}: expected a model for classify, which has classes; got one for lm" in " ".join(error.split())
+        status, _, error = transalg(*command, option, str(tmp_path / "x.doc"))
+        assert status == 2 and "expected a name that ends in .png, .svg or .pdf" in error
+
+
+def test_a_confusion_matrix_that_is_too_wide_is_shown_as_pairs() -> None:
+    labels = [f"class number {i}" for i in range(19)]
+    confusion = np.diag(np.full(19, 7))
+    confusion[3, 5], confusion[11, 2] = 2, 1
+    evaluation = Evaluation({}, (), class_figures(confusion, labels), confusion)
+    console = Console(width=80, file=io.StringIO())
+    console.print(confusion_table(evaluation, 80))
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert lines[1:] == ["class number 3 class number 5 2 22.2%", "class number 11 class number 2 1 12.5%"]
+    small = np.diag([7, 5])
+    assert confusion_table(Evaluation({}, (), class_figures(small, "ab"), small), 80).row_count == 2
+
+
+def test_evaluate_takes_beams(transalg, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    command = ("evaluate", str(folder / "seq2seq"), "--data", str(folder / "pairs.txt"), "--predictions", str(out), "--beams", "3")
+    assert transalg(*command)[0] == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    run = package.load(folder / "seq2seq")
+    assert [one["prediction"] for one in records] == run.predict([one["source"] for one in records], beams=3)
+    status, _, error = transalg("evaluate", str(folder / "lm"), "--beams", "3")
+    assert status == 2 and "beams: expected a model for seq2seq" in error
 
 
 def test_plots_go_to_the_file_that_is_named_and_nowhere_else(transalg, folder: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from transalg.data.files import Progress, no_progress
 from transalg.data.sources import Record, Source
 from transalg.tokenization import Tokenizer
 
-FORMAT = 2  # of the files
+FORMAT = 3  # of the files
 BATCH = 2**21  # characters tokenised at a time
 TokenIDs = NDArray[np.integer]  # 16 or 32 bits, as the vocabulary needs
 
