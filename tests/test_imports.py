@@ -61,6 +61,7 @@ TREE = [
     "data.files",
     "data.tables",
     "data.sources",
+    "data.texts",
     "data.shuffle",
     "data.store",
     "data.rows",

@@ -110,6 +110,14 @@ def test_an_ensemble_and_its_predictions(transalg: Any, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "two.svg").read_text()
 
 
+def test_words_that_become_unk_are_counted_with_all_words(transalg: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("label,text\n" + "one,a cat sat\ntwo,a cat ran off\n" * 5 + "one,who knows the cat\n")
+    status, out, _ = transalg(
+        "train", "classify", "--data", str(tmp_path / "a.csv"), "--out", str(tmp_path / "run"), "--train.steps", "1", *SMALL
+    )
+    assert status == 0 and "3 of 39 words (7.7 %) are not in the vocabulary and become <unk>" in " ".join(out.split())
+
+
 def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("A cat sat, a cat ran. Üben!\n" * 9)
     made = str(tmp_path / "tokenizer.json")
