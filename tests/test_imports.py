@@ -111,6 +111,7 @@ TREE = [
     "optimisation.schedules",
     "optimisation",
     "runs.config",
+    "runs.paths",
     "runs.metadata",
     "runs.checkpoints",
     "runs.folder",

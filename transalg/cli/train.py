@@ -17,6 +17,7 @@ from transalg.cli.using import Flag
 from transalg.hyper.hyper import DERIVED_SIZES
 from transalg.runs import config as options
 from transalg.runs.config import Config
+from transalg.runs.paths import read_options
 from transalg.tasks import TASKS, names
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Train:
 
     def _chosen(self) -> dict[str, Any]:
         """The options of the file, overridden by those of the command line."""
-        chosen = options.read(self.config) if self.config else {}
+        chosen = read_options(self.config) if self.config else {}
         if self.task:
             chosen["task"] = self.task
         chosen |= _changed(self.data_flags)

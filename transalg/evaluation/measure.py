@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, log
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -98,7 +99,8 @@ def held_out(run: Run) -> Rows:
 
 def _validation_set(config: Config) -> tuple[object, ...]:
     """The options that determine the validation set of a run."""
-    return config.data, config.valid, config.split, config.folds, config.fold
+    data, valid = (Path(name).resolve() if name and Path(name).exists() else name for name in (config.data, config.valid))
+    return data, valid, config.split, config.folds, config.fold
 
 
 def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, Source, bool]:

@@ -25,8 +25,9 @@ from transalg.inference.samplers import Sampler, sampler_chain
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.architectures import Model
 from transalg.runs import folder as run_folder
-from transalg.runs.config import Config, read
+from transalg.runs.config import Config
 from transalg.runs.models import device_named, load_best
+from transalg.runs.paths import read_options
 from transalg.tasks import Ability, find
 from transalg.tokenization import Tokenizer
 
@@ -63,7 +64,7 @@ class Run:
     def _one(cls, folder: Path, device: str) -> "Run":
         model, metadata = load_best(folder, device_named(device))
         tokenizer = run_folder.load_tokenizer(folder, model.hyper)
-        config = Config.from_dict(read(folder / run_folder.CONFIG))
+        config = Config.from_dict(read_options(folder / run_folder.CONFIG))
         return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,))
 
     @property
