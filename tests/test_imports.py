@@ -110,6 +110,7 @@ TREE = [
     "optimisation.optimisers",
     "optimisation.schedules",
     "optimisation",
+    "runs.synonyms",
     "runs.config",
     "runs.paths",
     "runs.metadata",
