@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from transalg.cli import VERBS
+from transalg.cli import VERBS, check_names
 from transalg.hyper import DHyper, EDHyper, from_dict, preset
 from transalg.runs.config import Config, Train, ell_max_for, meant, read
 from transalg.runs.synonyms import SYNONYMS
@@ -136,13 +136,13 @@ def test_other_software_s_names_lead_to_ours() -> None:
         *(each.name for each in fields(Config)),
         *(f"train.{each.name}" for each in fields(Train)),
         *(f"model.{each.name}" for task in TASKS.values() for each in fields(task.hyper_class)),
-        *(each.name for verb in VERBS.values() for each in fields(verb)),
     }
-    names = {option.rpartition(".")[2] for option in options if option != "input"}  # that of `predict` and `prompt`
-    assert {here for each in SYNONYMS.values() for here in each} <= options, "every name that is suggested exists"
-    assert not names & {*SYNONYMS} - {"input", "context"}, "and none that is corrected"
-    for option in options:
-        assert option not in meant(option)
+    of_verbs = {each.name for verb in VERBS.values() for each in fields(verb)}
+    assert {here for each in SYNONYMS.values() for here in each} <= options | of_verbs, "every name that is suggested exists"
+    assert not {option.rpartition(".")[2] for option in options} & {*SYNONYMS}, "and none that is corrected"
+    assert all(meant(option) == () for option in options)
+    for name, verb in VERBS.items():
+        check_names([name, *(f"--{each.name}" for each in fields(verb) if name != "train")])
 
 
 @pytest.mark.parametrize(
