@@ -12,6 +12,7 @@ from tests.mutation import ROOT, Mutant, part_of
 
 pytestmark = pytest.mark.slow
 
+FIGURES = "evaluation/test_classes.py::"
 VALUES, LADDER, LAWS, ERRATA = (
     "formal/test_values.py::",
     "formal/test_ladder.py::",
@@ -348,6 +349,11 @@ ENGINE = [
     Mutant("pack", "isinstance(model, Wrapped) or", "", CPU + "test_what_cannot_be_packed_stays_as_it_is", "cpu/packing.py"),
     Mutant("_pieces", "ell_max // 2", "ell_max", "inference/test_one_pass.py::test_scores_beyond_ell_max_have_half_of_it_as_context", "inference/one_pass.py"),
     Mutant("_pseudo", "ordinary[i : i + ROWS]", "[t - 1 for t in ordinary[i : i + ROWS]]", "inference/test_one_pass.py::test_an_encoder_scores_each_token_given_all_others", "inference/one_pass.py"),
+    # The figures
+    Mutant("calibration", "np.ceil(confidence * bins).astype(int) - 1", "(confidence * bins).astype(int)", FIGURES + "test_a_bin_has_its_upper_end", "evaluation/classes.py"),
+    Mutant("expected_calibration_error", "abs(each.accuracy - each.confidence)", "(each.accuracy - each.confidence)", FIGURES + "test_the_calibration_error_is_a_mean_over_bins", "evaluation/classes.py"),
+    Mutant("confusion_matrix", "(true, predicted)", "(predicted, true)", FIGURES + "test_confusion_has_a_row_for_every_true_class", "evaluation/classes.py"),
+    Mutant("token_error_rate", "count[0] / max(1, count[1])", "count[0]", "evaluation/test_pairs.py::test_the_error_rate_is_that_of_the_nearest_reference", "evaluation/pairs.py"),
     # The formal systems
     Mutant("post_norm", "MHAttention(X, X,", "MHAttention(2 * X, X,", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
     Mutant("pre_norm", "return X + dropout(", "return X_tilde + dropout(", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),

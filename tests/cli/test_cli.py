@@ -130,6 +130,13 @@ REFUSED = {
         "no/such/trace.html",
     ),
     "expected a file in a folder that exists": ("trace", "10", "--html", "."),
+    "--train.lr: there is no such option; did you mean --train.eta?": ("train", "lm", "--train.lr", "3"),
+    "--learning-rate: there is no such option; did you mean --train.eta?": ("train", "lm", "--learning-rate=3"),
+    "--model.d_model: there is no such option; did you mean --model.d-e?": ("train", "lm", "--model.d_model", "3"),
+    "--train.dropout: there is no such option; did you mean --model.dropout?": ("train", "lm", "--train.dropout", "0"),
+    "--batch-size: there is no such option; did you mean --train.batch-size?": ("train", "--batch-size", "3", "lm"),
+    "--temperature: there is no such option; did you mean --tau?": ("generate", "runs/x", "--temperature", "0"),
+    "--num-beams: there is no such option; did you mean --beams?": ("evaluate", "runs/x", "--num-beams", "3"),
 }
 
 

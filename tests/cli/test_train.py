@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,10 @@ import pytest
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from tests.training.runs import TASKS, files, options
+from transalg.cli.train import example
 from transalg.runs import checkpoints
+from transalg.runs.config import Config
+from transalg.tokenization import train as words
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +45,12 @@ def test_from_files_to_figures(task: str, transalg: Any, tmp_path: Path) -> None
     flat = " ".join(out.split())
     assert "Best by" in flat and f"transalg evaluate {run}" in flat and f"transalg plot {run}" in flat
     assert all(len(line) <= 80 for line in out.splitlines() if run not in line)
+    (command,) = re.findall(r"^Next: transalg (.*)$", out, re.MULTILINE)
+    verb, folder, _, text = shlex.split(command)
+    expected = {"lm": ("generate", "a cat sat"), "mlm": ("fill", "a <mask> sat"), "seq2seq": ("predict", "a cat sat")}
+    assert (verb, text) == expected.get(task, ("classify", "a cat sat")) and folder == run
+    status, answer, err = transalg(*shlex.split(command))
+    assert status == 0 and answer and not err
     saved = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert saved["task"] == task and saved["train"]["steps"] == 6 and saved["model"]["d_e"] == 10
 
@@ -90,6 +100,16 @@ def test_strange_paths_are_quoted(transalg: Any, tmp_path: Path) -> None:
     assert transalg("evaluate", str(out))[0] == 0
 
 
+def test_the_next_command_has_a_text_of_the_data_that_the_vocabulary_knows(tmp_path: Path) -> None:
+    """Of a vocabulary of words, one whose words are not all <unk>; of many words, some."""
+    (tmp_path / "a.csv").write_text("label,text\nx,once\ny,***\nx," + "it's a cat and " * 9 + "\n")
+    words("word", ["it's a cat and"]).save(tmp_path / "tokenizer.json")
+    config = Config(task="classify", data=str(tmp_path / "a.csv"))
+    assert example(config, tmp_path) == f"transalg classify {tmp_path} --text 'it'\"'\"'s a cat and it'\"'\"'s a cat and it'\"'\"'s a'"
+    (tmp_path / "a.csv").write_text("label,text\nx,once\ny,twice\n")
+    assert example(config, tmp_path).startswith(f"transalg classify {tmp_path} --text '")
+
+
 def test_folds(transalg: Any, tmp_path: Path) -> None:
     files(tmp_path)
     status, out, _ = transalg("train", "classify", "--out", str(tmp_path / "run"), *flags("classify", tmp_path, steps=2), "--folds", "3")
@@ -105,9 +125,17 @@ def test_an_ensemble_and_its_predictions(transalg: Any, tmp_path: Path) -> None:
     status, out, _ = transalg("evaluate", *both, "--data", str(tmp_path / "pairs.txt"), "--predictions", str(tmp_path / "p.jsonl"))
     assert status == 0 and "an ensemble, on" in " ".join(out.split())
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
-    assert len(lines) == 8 and lines[0].keys() == {"source", "target", "prediction"}
+    assert len(lines) == 8 and lines[0].keys() == {"where", "source", "target", "prediction"}
     assert transalg("plot", *both, "--out", str(tmp_path / "two.svg"), "--x", "tokens")[0] == 0
     assert "<svg" in (tmp_path / "two.svg").read_text()
+
+
+def test_words_that_become_unk_are_counted_with_all_words(transalg: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("label,text\n" + "one,a cat sat\ntwo,a cat ran off\n" * 5 + "one,who knows the cat\n")
+    status, out, _ = transalg(
+        "train", "classify", "--data", str(tmp_path / "a.csv"), "--out", str(tmp_path / "run"), "--train.steps", "1", *SMALL
+    )
+    assert status == 0 and "3 of 39 words (7.7 %) are not in the vocabulary and become <unk>" in " ".join(out.split())
 
 
 def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import transalg as package
 from tests.training.runs import TASKS, config, files
+from transalg.cli.evaluate import confusion_table
 from transalg.cli.using import TextVerb, working
+from transalg.evaluation.classes import class_figures
+from transalg.evaluation.measure import Evaluation
+from transalg.tasks import find
 from transalg.training.start import train
 
 pytestmark = pytest.mark.slow
@@ -84,9 +89,15 @@ def test_fill_classify_score(transalg, folder: Path) -> None:
 def test_embed(transalg, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a cat\nran\n\nthe mat\n")
     out = str(tmp_path / "x.npy")
-    status, shown, _ = transalg("embed", str(folder / "mlm"), "--file", str(tmp_path / "t.txt"), "--out", out, "--normalize")
-    assert status == 0 and shown == f"4 × 10 in {out}\n"
-    np.testing.assert_array_equal(np.load(out), package.load(folder / "mlm").embed(["a cat", "ran", "", "the mat"], normalize=True))
+    status, shown, error = transalg("embed", str(folder / "mlm"), "--file", str(tmp_path / "t.txt"), "--out", out, "--normalize")
+    assert status == 0 and shown == f"3 × 10 in {out}\n" and error.endswith("transalg: 1 of 4 rows skipped\n")
+    vectors = package.load(folder / "mlm").embed(["a cat", "ran", "the mat"], normalize=True)
+    np.testing.assert_array_equal(np.load(out), vectors)
+    out = str(tmp_path / "x.npz")
+    assert transalg("embed", str(folder / "mlm"), "--file", str(tmp_path / "t.txt"), "--out", out, "--normalize")[0] == 0
+    saved = np.load(out)
+    np.testing.assert_array_equal(saved["vectors"], vectors)
+    assert saved["rows"].tolist() == [1, 2, 4]
     shown = transalg("embed", str(folder / "mlm"), "--text", "ran", "--pooling", "first")[1]
     np.testing.assert_allclose([float(one) for one in shown.split()], package.load(folder / "mlm").embed("ran", pooling="first"), rtol=1e-5)
 
@@ -100,8 +111,12 @@ def test_prompt(transalg, folder: Path, tmp_path: Path) -> None:
     answered = json.loads(shown)
     assert status == 0 and answered["prompt"] == "a cat and the dog and on " and sum(answered["counts"].values()) == 5
     assert answered["counts"][answered["answer"]] == max(answered["counts"].values()) and len(answered["completions"]) == 5
-    shown = transalg("prompt", str(folder / "lm"), "--template", "{input} {output}", "--input", "on", "--votes", "3", "--ell-gen", "3")[1]
-    assert " of 3  " in shown
+    _, shown, error = transalg(
+        "prompt", str(folder / "lm"), "--template", "{input} {output}", "--input", "on", "--votes", "3", "--ell-gen", "3"
+    )
+    assert " of 3  " in shown and not error, "the braces are no part of the prompt"
+    command = ("prompt", str(folder / "lm"), "--template", "Q{input} {output}", "--cue", "Ω", "--input", "a☃", "--ell-gen", "3")
+    assert transalg(*command)[2] == "transalg: 3 of 5 characters (60.0 %) are not in the vocabulary and are left out: Q ☃ Ω\n"
 
 
 def test_ensembles_and_int8(transalg, folder: Path) -> None:
@@ -115,7 +130,11 @@ def test_ensembles_and_int8(transalg, folder: Path) -> None:
 
 def test_unknown_characters_are_named(transalg, folder: Path) -> None:
     status, shown, error = transalg("generate", str(folder / "lm"), "--prompt", "a Ω☃", "--ell-gen", "2", "--seed", "0")
-    assert status == 0 and "not in the vocabulary, left out: Ω ☃" in error and shown.startswith("a Ω☃")
+    assert (
+        status == 0
+        and error == "transalg: 2 of 4 characters (50.0 %) are not in the vocabulary and are left out: Ω ☃\n"
+        and shown.startswith("a Ω☃")
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,6 +193,95 @@ def test_long_texts_are_cut_with_one_plain_line(transalg, folder: Path, verb: st
     assert status == 2 and not shown and "this model takes at most ℓ_max = 29" in error
 
 
+VERBS = {
+    "classify": ("classify", "text", "a dog", "ΩΩ", "nothing of 'ΩΩ' is in the vocabulary"),
+    "embed": ("lm", "text", "a dog", "ΩΩ", "nothing of 'ΩΩ' is in the vocabulary"),
+    "predict": ("seq2seq", "source", "a dog", "ΩΩ", "nothing of 'ΩΩ' is in the vocabulary"),
+    "fill": ("mlm", "text", "a <mask>", "cat", "expected a <mask> to fill in 'cat'"),
+    "score": ("mlm", "text", "a dog", "a cat " * 9, "this model takes at most ℓ_max = 29"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_row_that_cannot_be_used_is_reported_and_skipped(transalg, folder: Path, tmp_path: Path, verb: str) -> None:
+    task, column, good, bad, wrong = VERBS[verb]
+    path, out = tmp_path / "t.jsonl", tmp_path / "out.jsonl"
+    path.write_text("".join(json.dumps({column: text}) + "\n" for text in (good, bad, good, "")) + "no JSON\n")
+    command = (verb, str(folder / task), "--file", str(path), "--json", "--out", str(out))
+    status, shown, error = transalg(*command)
+    results = [json.loads(line) for line in out.read_text().splitlines()]
+    assert status == 0 and not shown and [one["row"] for one in results] == [1, 3]
+    assert {one["input" if verb == "predict" else "text"] for one in results} == {good}
+    lines = error.splitlines()
+    assert lines[0].startswith(f"transalg: {path}, row 2: ") and wrong in lines[0] and lines[0].endswith("; skipped")
+    assert lines[1] == f"transalg: {path}, row 4: expected a text, got none; skipped"
+    assert lines[2].startswith(f"transalg: {path}, row 5: not JSON") and lines[3:] == ["transalg: 3 of 5 rows skipped"]
+    out.unlink()
+    status, _, error = transalg(*command, "--strict")
+    assert status == 2 and not out.exists() and f"{path}, row 2: " in error and wrong in error and len(error.splitlines()) == 1
+    path.write_text(json.dumps({column: bad}) + "\n")
+    status, _, error = transalg(*command)
+    assert status == 2 and not out.exists() and "expected texts, got 1 rows of which none can be used" in error
+
+
+@pytest.mark.parametrize("verb", ["classify", "embed", "predict", "fill"])
+def test_a_long_row_is_skipped_if_it_is_not_to_be_cut(
+    transalg, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    task, *_, good, _, _ = VERBS[verb]
+    command = (verb, str(folder / task), "--json", "--too-long", "error")
+    typed(monkeypatch, f"{good + ' cat' * 9}\n{good}\n".encode())
+    status, shown, error = transalg(*command)
+    assert status == 0 and json.loads(shown)["row"] == 2
+    assert error.startswith("transalg: standard input, row 1: ") and "this model takes at most ℓ_max = 29; skipped\n" in error
+    assert error.endswith("transalg: 1 of 2 rows skipped\n")
+    typed(monkeypatch, b"")
+    assert "standard input: expected text, got nothing" in transalg(*command)[2]
+
+
+def test_many_bad_rows_are_counted_rather_than_listed(transalg, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transalg.cli.using.LISTED", 2)
+    (tmp_path / "t.txt").write_text("a cat\n" + "\n" * 5)
+    error = transalg("classify", str(folder / "classify"), "--file", str(tmp_path / "t.txt"))[2].splitlines()
+    assert [line.rpartition(", ")[2] for line in error[:1]] == ["got none; skipped"] and len(error) == 4
+    assert error[2] == f"transalg: {tmp_path / 't.txt'}: 3 more rows cannot be used" and error[3] == "transalg: 5 of 6 rows skipped"
+
+
+def test_contexts_follow_the_rows_that_are_scored(transalg, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("tac a\n\nnar\n")
+    options = ("--file", str(tmp_path / "t.txt"), "--json", "--context", "a cat", "sat", "ran")
+    results = [json.loads(line) for line in transalg("score", str(folder / "seq2seq"), *options)[1].splitlines()]
+    run = package.load(folder / "seq2seq")
+    assert [one["row"] for one in results] == [1, 3]
+    expected = run.scores(["tac a", "nar"], contexts=["a cat", "ran"])
+    assert [one["log_p"] for one in results] == [pytest.approx(score.total) for score in expected]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_refused_is_what_raises(folder: Path, task: str) -> None:
+    run = package.load(folder / task)
+    texts = ("a cat", "a <mask>", "ΩΩ", *("a" * n for n in range(26, 32)), "a" * 25 + "<mask>", "a" * 28 + "<mask>")
+    does = {
+        "classify": lambda text: run.classify(text, too_long="error"),
+        "embed": lambda text: run.embed(text, too_long="error"),
+        "predict": lambda text: run.predict(text, too_long="error", ell_gen=2),
+        "fill": lambda text: run.fill(text, too_long="error"),
+    }
+    checked = [(does[ability], ability, {"too_long": "error"}) for ability in find(task).abilities if ability in does]
+    if "score" in find(task).abilities:
+        context = "a" if find(task).has_context else None
+        for eos in (True, False):
+            checked.append((lambda text, eos=eos: run.score(text, context=context, eos=eos), "score", {"eos": eos}))
+    for do, ability, options in checked:
+        for text in texts:
+            try:
+                do(text)
+                raised = False
+            except ValueError:
+                raised = True
+            assert (run.refusal(ability, text, **options) is not None) == raised, (ability, text)
+
+
 def test_other_warnings_are_shown_as_usual() -> None:
     with pytest.warns(UserWarning, match="something else"), working("Working", 1):
         warnings.warn("something else", stacklevel=1)
@@ -192,10 +300,52 @@ def test_predictions_are_written_atomically(transalg, folder: Path, tmp_path: Pa
         assert transalg(*command)[0] == 2
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
     assert transalg(*command)[0] == 0
-    assert {"text", "label", "prediction", "probability"} == set(json.loads(path.read_text().splitlines()[0]))
+    assert {"where", "text", "label", "prediction", "probability"} == set(json.loads(path.read_text().splitlines()[0]))
     for bad in (tmp_path, tmp_path / "nowhere" / "x"):
         status, _, error = transalg(*command[:-1], str(bad))
         assert status == 2 and "expected a file in a folder that exists" in error
+
+
+def test_evaluating_a_classifier_shows_its_confusion(transalg, folder: Path, tmp_path: Path) -> None:
+    command = ("evaluate", str(folder / "classify"), "--data", str(folder / "labels.txt"))
+    status, shown, _ = transalg(*command, "--confusion", str(tmp_path / "c.png"), "--calibration", str(tmp_path / "r.svg"))
+    result = json.loads(transalg(*command, "--json")[1])
+    assert status == 0 and "calibration error, expected (ECE)" in shown
+    lines = shown[shown.index("true ╲ predicted") :].splitlines()
+    assert lines[0].split()[3:] == ["cat", "other"] and [line.split() for line in lines[1:]] == [
+        [label, *map(str, row)] for label, row in zip(("cat", "other"), result["confusion"], strict=True)
+    ]
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG") and (tmp_path / "r.svg").read_bytes().startswith(b"<?xml")
+    assert len(result["calibration"]) == 15 and sum(each["texts"] for each in result["calibration"]) == 8
+    for option in ("--confusion", "--calibration"):
+        status, _, error = transalg("evaluate", str(folder / "lm"), option, str(tmp_path / "x.png"))
+        assert status == 2 and f"{option}: expected a model for classify, which has classes; got one for lm" in " ".join(error.split())
+        status, _, error = transalg(*command, option, str(tmp_path / "x.doc"))
+        assert status == 2 and "expected a name that ends in .png, .svg or .pdf" in error
+
+
+def test_a_confusion_matrix_that_is_too_wide_is_shown_as_pairs() -> None:
+    labels = [f"class number {i}" for i in range(19)]
+    confusion = np.diag(np.full(19, 7))
+    confusion[3, 5], confusion[11, 2] = 2, 1
+    evaluation = Evaluation({}, (), class_figures(confusion, labels), confusion)
+    console = Console(width=80, file=io.StringIO())
+    console.print(confusion_table(evaluation, 80))
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert lines[1:] == ["class number 3 class number 5 2 22.2%", "class number 11 class number 2 1 12.5%"]
+    small = np.diag([7, 5])
+    assert confusion_table(Evaluation({}, (), class_figures(small, "ab"), small), 80).row_count == 2
+
+
+def test_evaluate_takes_beams(transalg, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    command = ("evaluate", str(folder / "seq2seq"), "--data", str(folder / "pairs.txt"), "--predictions", str(out), "--beams", "3")
+    assert transalg(*command)[0] == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    run = package.load(folder / "seq2seq")
+    assert [one["prediction"] for one in records] == run.predict([one["source"] for one in records], beams=3)
+    status, _, error = transalg("evaluate", str(folder / "lm"), "--beams", "3")
+    assert status == 2 and "beams: expected a model for seq2seq" in error
 
 
 def test_plots_go_to_the_file_that_is_named_and_nowhere_else(transalg, folder: Path, tmp_path: Path) -> None:

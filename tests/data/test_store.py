@@ -49,7 +49,7 @@ def test_characters_are_looked_up_as_the_library_does(tmp_path_factory: Any, tex
     (folder / "a.jsonl").write_text(json.dumps({"text": "a" + text}) + "\n" + json.dumps({"text": ""}))
     data = store(Source(str(folder / "a.jsonl"), "documents"), tokenizer, folder)
     assert [record(data, i) for i in range(2)] == tokenizer.encode_many(["a" + text, ""])
-    assert data.meta.unknown == sum(one not in known for one in "a" + text)
+    assert data.meta.unknown == sum(one not in known for one in "a" + text) and data.meta.parts == len("a" + text)
 
 
 def test_a_document_in_pieces_has_one_bos_and_one_eos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

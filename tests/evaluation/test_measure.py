@@ -1,7 +1,9 @@
 """The figures: against the formal algorithms, sacrebleu and plain counting."""
 
 import copy
+import json
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +11,13 @@ import numpy as np
 import pytest
 import sacrebleu
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.tolerance import tolerance
 from tests.training.runs import TASKS, config, files, options
+from transalg.evaluation import measure
 from transalg.evaluation.baselines import most_frequent, naive_bayes
-from transalg.evaluation.measure import _bytes, edits, evaluate, held_out
+from transalg.evaluation.measure import _bytes, evaluate, held_out
+from transalg.evaluation.pairs import edits
 from transalg.hyper import SpecialTokens
 from transalg.inference.run import Run
 from transalg.model.counterpart import formal_counterpart
@@ -182,15 +184,71 @@ def test_a_longer_text_than_in_training_is_taken_or_cut_with_a_note(tmp_path: Pa
             evaluate(run, str(tmp_path / "long.txt"), too_long="error")
 
 
-@given(st.lists(st.integers(0, 3), max_size=7), st.lists(st.integers(0, 3), max_size=7))
-def test_edits(one: list[int], other: list[int]) -> None:
-    def plain(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-        if not a or not b:
-            return len(a) + len(b)
-        return min(plain(a[1:], b) + 1, plain(a, b[1:]) + 1, plain(a[1:], b[1:]) + (a[0] != b[0]))
+def test_pairs_of_one_source_are_one_text_with_several_references(
+    trained: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, notes, guess = trained["seq2seq"], list[str](), "tac a"
+    report = Report()
+    report.note = notes.append  # type: ignore[method-assign]
+    encode, answers = run.tokenizer.encode, {"a cat": guess, "ran": "na"}
+    monkeypatch.setattr(measure, "predict", lambda _, z, **options: [encode(answers[run.tokenizer.decode(row)], ends=False) for row in z])
+    (tmp_path / "p.txt").write_text(f"a cat\tdog\nran\tnar\na cat\t{guess}\n")
+    (tmp_path / "p.jsonl").write_text(
+        json.dumps({"source": "a cat", "target": ["dog", guess]}) + "\n" + json.dumps({"source": "ran", "target": "nar"}) + "\n"
+    )
+    for name in ("p.txt", "p.jsonl"):
+        evaluation = evaluate(run, str(tmp_path / name), predictions=True, report=report)
+        figures, (first, second) = evaluation.figures, evaluation.predictions
+        assert (figures["pairs"], figures["sources"]) == (3, 2)
+        assert notes.pop() == f"{tmp_path / name}: 2 sources, 3 references"
+        assert figures["exact match"] == 1 / 2 and figures["token error rate"] == 1 / len("tac a" + "nar")
+        assert first == {"where": f"{tmp_path / name}:1", "source": "a cat", "target": ["dog", guess], "prediction": guess}
+        assert second["target"] == "nar" and second["where"] == f"{tmp_path / name}:2"
+    apart = evaluate(run, str(tmp_path / "p.txt"), references="separate", predictions=True, report=report)
+    assert not notes and "sources" not in apart.figures and apart.figures["exact match"] == 1 / 3
+    assert [one["where"].rpartition(":")[2] for one in apart.predictions] == ["1", "2", "3"]
+    (tmp_path / "p.jsonl").write_text('{"source": "a", "target": []}\n')
+    with pytest.raises(ValueError, match=r"p\.jsonl:1: expected a text or several as 'target', got an empty list"):
+        evaluate(run, str(tmp_path / "p.jsonl"))
 
-    assert edits(one, other) == plain(tuple(one[:5]), tuple(other[:5])) if max(len(one), len(other)) <= 5 else True
-    assert edits(one, other) == edits(other, one) and (edits(one, other) == 0) == (one == other)
+
+def test_beams_are_those_of_predict(trained: dict[str, Run]) -> None:
+    run = trained["seq2seq"]
+    data = str(run.folder.parent / "pairs.txt")
+    records = {beams: evaluate(run, data, beams=beams, predictions=True).predictions for beams in (None, 1, 5)}
+    assert records[None] == records[1]
+    for beams in (1, 5):
+        assert [one["prediction"] for one in records[beams]] == run.predict([one["source"] for one in records[beams]], beams=beams)
+    for task in ("lm", "mlm", "classify"):
+        with pytest.raises(ValueError, match=f"beams: expected a model for seq2seq, which predicts texts; got one for {task}"):
+            evaluate(trained[task], beams=2)
+    with pytest.raises(ValueError, match="beams: expected 1 or more, got 0"):
+        evaluate(run, data, beams=0)
+
+
+def test_predictions_have_the_original_text_and_its_place(trained: dict[str, Run], tmp_path: Path) -> None:
+    """Also where some rows are skipped, and where the vocabulary lacks something."""
+    run = trained["classify"]
+    (tmp_path / "a.csv").write_text(f'label,text\ncat,"a cat,\nÜ"\nother,{"a dog " * 9}\nother,ran\n')
+    for too_long, lines in (("skip", (3, 5)), ("cut", (3, 4, 5))):
+        records = evaluate(run, str(tmp_path / "a.csv"), predictions=True, too_long=too_long).predictions
+        assert [one["where"] for one in records] == [f"{tmp_path / 'a.csv'}:{line}" for line in lines]
+        assert [one["text"] for one in records] == ["a cat,\nÜ", "a dog " * 9, "ran"][:: 2 if too_long == "skip" else 1]
+    own = evaluate(run, predictions=True).predictions
+    lines = (run.folder.parent / "labels.txt").read_text().splitlines()
+    for one in own:
+        assert lines[int(one["where"].rpartition(":")[2]) - 1] == f"{one['label']}\t{one['text']}"
+
+
+def test_the_confusion_matrix_and_the_calibration_of_a_run(trained: dict[str, Run]) -> None:
+    run = trained["classify"]
+    evaluation = evaluate(run, str(run.folder.parent / "labels.txt"), predictions=True)
+    counts = Counter((one["label"], one["prediction"]) for one in evaluation.predictions)
+    assert evaluation.confusion is not None
+    assert evaluation.confusion.tolist() == [[counts[true, said] for said in run.labels] for true in run.labels]
+    assert sum(each.texts for each in evaluation.calibration) == 8
+    mean = sum(one["probability"] for one in evaluation.predictions) / 8
+    assert evaluation.figures["calibration error"] >= abs(evaluation.figures["accuracy"] - mean) - 1e-12
 
 
 def test_baselines(trained: dict[str, Run]) -> None:

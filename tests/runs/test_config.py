@@ -1,14 +1,18 @@
 """Options: what is filled in, what is refused, and that a TOML file says the same."""
 
+import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from transalg.cli import VERBS, check_names
 from transalg.hyper import DHyper, EDHyper, from_dict, preset
 from transalg.hyper.cost import flops_per_token
-from transalg.runs.config import FINE_TUNING, FLOPS, MINUTES, Config, Train, default_epochs, ell_max_for, read
+from transalg.runs.config import FINE_TUNING, FLOPS, MINUTES, Config, Train, default_epochs, ell_max_for, meant, read
+from transalg.runs.synonyms import SYNONYMS
 from transalg.tasks import TASKS
 
 
@@ -153,8 +157,37 @@ def test_hyperparameters_as_data() -> None:
     assert isinstance(from_dict(preset("transformer-base").to_dict()), EDHyper) and isinstance(from_dict(preset("gpt2").to_dict()), DHyper)
 
 
-def test_every_option_is_documented() -> None:
-    from dataclasses import fields
+def test_other_software_s_names_lead_to_ours() -> None:
+    options = {
+        *(each.name for each in fields(Config)),
+        *(f"train.{each.name}" for each in fields(Train)),
+        *(f"model.{each.name}" for task in TASKS.values() for each in fields(task.hyper_class)),
+    }
+    of_verbs = {each.name for verb in VERBS.values() for each in fields(verb)}
+    assert {here for each in SYNONYMS.values() for here in each} <= options | of_verbs, "every name that is suggested exists"
+    assert not {option.rpartition(".")[2] for option in options} & {*SYNONYMS}, "and none that is corrected"
+    assert all(meant(option) == () for option in options)
+    for name, verb in VERBS.items():
+        check_names([name, *(f"--{each.name}" for each in fields(verb) if name != "train")])
 
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"train": {"lr": 0.1}}, "train.lr: there is no such option; did you mean train.eta?"),
+        ({"train": {"dropout": 0.1}}, "train.dropout: there is no such option; did you mean model.dropout?"),
+        ({"learning_rate": 0.1}, "learning_rate: there is no such option; did you mean train.eta?"),
+        ({"epochs": 3}, "epochs: there is no such option; did you mean train.epochs?"),
+        ({"model": {"hidden": 3}}, "--model.hidden: a model for lm (Algorithm 10) has no such option; did you mean model.d_e?"),
+        ({"model": {"layers": 3}}, "has no such option; did you mean model.L or model.L_enc or model.L_dec?"),
+        ({"model": {"steps": 3}}, "has no such option; did you mean train.steps?"),
+    ],
+)
+def test_what_may_have_been_meant(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        make(**options)
+
+
+def test_every_option_is_documented() -> None:
     for kind in (Config, Train):
         assert all(len(each.metadata.get("doc", "")) > 5 for each in fields(kind) if each.name not in ("task", "model", "train"))

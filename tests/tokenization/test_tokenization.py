@@ -81,6 +81,14 @@ def test_what_is_not_in_the_vocabulary() -> None:
         assert tokenizer.encode("") == [tokenizer.bos_token, tokenizer.eos_token] and tokenizer.decode([]) == ""
 
 
+def test_what_is_unknown_comes_with_its_total() -> None:
+    words, characters = train("word", ["a cat"]), train("char", ["a cat"])
+    assert words.parts("a dog, a cat") == ["a", "dog", ",", "a", "cat"] and characters.parts("a dog") == list("a dog")
+    assert train("bpe", ["a cat"]).parts("a dog") == []
+    assert words.unknown_note(1234, 56789) == "1,234 of 56,789 words (2.2 %) are not in the vocabulary and become <unk>"
+    assert characters.unknown_note(1, 9999) == "1 of 9,999 characters (less than 0.1 %) are not in the vocabulary and are left out"
+
+
 def test_sizes() -> None:
     assert train("bpe", PROSE * 9, 300).N_V == 300
     assert train("word", ["a a a b b c d"], 6).encode("a b c", ends=False) == [0, 1, 2]  # a, b, <unk>, mask, bos, eos

@@ -2,6 +2,9 @@
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import get_args
 
 import tyro
 from rich.console import Console
@@ -22,11 +25,15 @@ from transalg.cli.prompt import PromptVerb
 from transalg.cli.score import ScoreVerb
 from transalg.cli.tokenizer import TokenizerVerb
 from transalg.cli.trace import TraceVerb
-from transalg.cli.train import TrainVerb
+from transalg.cli.train import Train, TrainVerb
 from transalg.cli.verify import VerifyVerb
+from transalg.runs.config import meant
+from transalg.runs.synonyms import SYNONYMS
 
 Use = GenerateVerb | PredictVerb | FillVerb | ClassifyVerb | EmbedVerb | ScoreVerb | PromptVerb
 Verb = DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+
+VERBS: dict[str, type] = {kind.__name__.lower(): kind for kind, *_ in map(get_args, get_args(Verb))}
 
 
 def main() -> None:
@@ -47,7 +54,23 @@ def main() -> None:
         sys.exit(2)
 
 
+def check_names(arguments: Sequence[str]) -> None:
+    """A ValueError for an option that other software has by this name; what else is unknown, the parser reports."""
+    verb = VERBS.get(arguments[0]) if arguments else None
+    for argument in arguments[1:]:
+        option = argument.partition("=")[0]
+        if verb is None or not option.startswith("--"):
+            continue
+        name = option[2:].replace("-", "_")
+        known = [each.name for each in fields(verb)]
+        names = meant(name) if verb is Train else [other for other in SYNONYMS.get(name, ()) if other in known]
+        if names and name not in known:
+            others = " or ".join(f"--{other.replace('_', '-')}" for other in names)
+            raise ValueError(f"{option}: there is no such option; did you mean {others}?")
+
+
 def _run() -> None:
+    check_names(sys.argv[1:])
     verb: Verb = tyro.cli(
         Verb,
         prog="transalg",

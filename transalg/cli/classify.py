@@ -21,18 +21,20 @@ class Classify(TextVerb):
 
     def run(self) -> None:
         run = self.load("classify")
-        texts = self.texts(run)
-        with working("Classifying", len(texts)) as progress:
-            results = run.classify(texts, too_long=self.too_long, progress=progress)
+        rows = self.rows(run, "classify", self.too_long)
+        with working("Classifying", len(rows.texts)) as progress:
+            results = run.classify(rows.texts, too_long=self.too_long, progress=progress)
         with self.output() as out:
-            for text, result in zip(texts, results, strict=True):
+            for row, text, result in zip(rows.numbers, rows.texts, results, strict=True):
                 if self.json:
-                    out.write(json_line({"text": text, "label": result.label, "probability": result.probability, "P": result.P}))
+                    figures = {"label": result.label, "probability": result.probability, "P": result.P}
+                    out.write(json_line({"row": row, "text": text} | figures))
                 elif self.all:
                     ordered = sorted(result.P.items(), key=lambda item: -item[1])
                     out.write("  ".join(f"{label} {p:.1%}" for label, p in ordered) + "\n")
                 else:
                     out.write(f"{result.label}\t{result.probability:.1%}\n")
+        rows.close()
 
 
 ClassifyVerb = Annotated[Classify, tyro.conf.subcommand("classify")]

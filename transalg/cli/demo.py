@@ -106,7 +106,9 @@ def _read(trained: "Run", console: Console) -> None:
     for text, guess in zip(DATES, trained.predict(DATES), strict=True):
         console.print(Text.assemble("   › ", (text, "cyan"), f" → {guess}"))
     figures = evaluate(trained).figures
-    console.print(f"   [bold]{figures['exact match']:.1%}[/] of {figures['pairs']:,} dates of the validation set are exactly right")
+    console.print(
+        f"   [bold]{figures['exact match']:.1%}[/] of {figures.get('sources', figures['pairs']):,} dates of the validation set are exactly right"
+    )
 
 
 def _name(trained: "Run", console: Console) -> None:

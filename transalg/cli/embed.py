@@ -26,22 +26,27 @@ class Embed(TextVerb):
         run = self.load("embed")
         if len(self.runs) > 1:
             raise ValueError("embed: vectors of different models cannot be compared; give one run")
-        texts = self.texts(run)
-        with working("Embedding", len(texts)) as progress:
-            matrix = run.embed(texts, pooling=self.pooling, normalize=self.normalize, too_long=self.too_long, progress=progress)
-        if self.out is not None and self.out.suffix == ".npy":
+        rows = self.rows(run, "embed", self.too_long)
+        with working("Embedding", len(rows.texts)) as progress:
+            matrix = run.embed(rows.texts, pooling=self.pooling, normalize=self.normalize, too_long=self.too_long, progress=progress)
+        if self.out is not None and self.out.suffix in (".npy", ".npz"):
             import numpy as np
 
             with atomic_write(self.out, "wb") as file:
-                np.save(file, matrix)
+                if self.out.suffix == ".npy":
+                    np.save(file, matrix)
+                else:
+                    np.savez(file, vectors=matrix, rows=np.array(rows.numbers))
             print(f"{matrix.shape[0]:,} × {matrix.shape[1]} in {self.out}")
+            rows.close()
             return
         with self.output() as out:
-            for text, row in zip(texts, matrix.tolist(), strict=True):
+            for row, text, vector in zip(rows.numbers, rows.texts, matrix.tolist(), strict=True):
                 if self.json:
-                    out.write(json_line({"text": text, "vector": row}))
+                    out.write(json_line({"row": row, "text": text, "vector": vector}))
                 else:
-                    out.write(" ".join(f"{value:.7g}" for value in row) + "\n")
+                    out.write(" ".join(f"{value:.7g}" for value in vector) + "\n")
+        rows.close()
 
 
 EmbedVerb = Annotated[Embed, tyro.conf.subcommand("embed")]

@@ -1,16 +1,24 @@
 """transalg evaluate: the metrics of a trained model."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from transalg.atomic import atomic_write
-from transalg.cli.using import CheckpointName, Device, Flag, MaybeFile, Quantize, Runs, check_output, json_line, load_runs
-from transalg.tasks import find
+from transalg.cli.pictures import check_picture, confusion_picture, reliability_picture, write_picture
+from transalg.cli.using import CheckpointName, Device, Flag, MaybeFile, MaybeInt, Quantize, Runs, check_output, json_line, load_runs
+from transalg.tasks import TASKS, find
+
+if TYPE_CHECKING:
+    from transalg.evaluation.measure import Evaluation
+
+CONFUSED = 10  # pairs of classes that are shown where the matrix is too wide
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,14 @@ class Evaluate:
     """A file, a folder, or the name of built-in data; by default the validation set of the run."""
     predictions: MaybeFile = None
     """Write every prediction of a classifier or a seq2seq model to this file, as JSON lines."""
+    beams: MaybeInt = None
+    """Beams of the search, for a seq2seq model; by default it decodes greedily."""
+    references: Literal["merge", "separate"] = "merge"
+    """Pairs with the same source: one text with several references, any of which is right; or a text each."""
+    confusion: MaybeFile = None
+    """Draw the confusion matrix of a classifier: a picture, PNG, SVG or PDF."""
+    calibration: MaybeFile = None
+    """Draw the reliability diagram of a classifier: a picture, PNG, SVG or PDF."""
     too_long: Annotated[Literal["error", "skip", "cut"] | None, tyro.conf.arg(metavar="{error,skip,cut}", help_behavior_hint="")] = None
     """What to do with pairs and labelled texts longer than the model takes; by default they are cut, with a note, but the run's own
     validation set is treated as in training."""
@@ -40,6 +56,9 @@ class Evaluate:
         if not self.runs:
             raise ValueError("evaluate: expected the folder of a run; transalg evaluate RUN")
         check_output(self.predictions)
+        pictures: dict[str, Path] = {name: path for name in ("confusion", "calibration") if (path := getattr(self, name)) is not None}
+        for path in pictures.values():
+            check_picture(path)
 
         from transalg.cli.watch import Watch
         from transalg.evaluation.measure import evaluate
@@ -48,13 +67,28 @@ class Evaluate:
         run = load_runs(*self.runs, device=self.device, quantize=self.quantize, checkpoint=self.checkpoint)
         if self.predictions and find(run.task).records == "documents":
             raise ValueError(f"--predictions: a model for {run.task} predicts every token; there is no list of them")
+        if pictures and not find(run.task).has_labels:
+            classifiers = ", ".join(name for name, task in TASKS.items() if task.has_labels)
+            raise ValueError(f"--{next(iter(pictures))}: expected a model for {classifiers}, which has classes; got one for {run.task}")
         with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
-            evaluation = evaluate(run, self.data, too_long=self.too_long, predictions=self.predictions is not None, report=watch)
+            evaluation = evaluate(
+                run,
+                self.data,
+                too_long=self.too_long,
+                predictions=self.predictions is not None,
+                beams=self.beams,
+                references=self.references,
+                report=watch,
+            )
         if self.predictions:
             with atomic_write(self.predictions) as file:
                 file.writelines(map(json_line, evaluation.predictions))
+        if self.confusion and evaluation.confusion is not None:
+            write_picture(confusion_picture(evaluation.confusion, run.labels), self.confusion)
+        if self.calibration:
+            write_picture(reliability_picture(evaluation.calibration, evaluation.figures["calibration error"]), self.calibration)
         if self.json:
-            print(json_line(evaluation.figures | ({"classes": evaluation.classes} if evaluation.classes else {})), end="")
+            print(json_line(evaluation.figures | _of_classes(evaluation)), end="")
             return
         names = escape(", ".join(str(run) for run in self.runs))
         data = escape(self.data or "its own validation set")
@@ -70,12 +104,53 @@ class Evaluate:
             for title in ("class", *next(iter(evaluation.classes.values()))):
                 classes.add_column(title, justify="left" if title == "class" else "right")
             for label, figures in evaluation.classes.items():
-                classes.add_row(label, *(_shown(name, value) for name, value in figures.items()))
+                classes.add_row(Text(label), *(_shown(name, value) for name, value in figures.items()))
             console.print()
             console.print(classes)
+            if (confused := confusion_table(evaluation, console.width)).row_count:
+                console.print()
+                console.print(confused)
 
 
-UNITS = {"loss": ", nats per prediction", "token error rate": ", edits per token", "accuracy": " of the most probable prediction"}
+def _of_classes(evaluation: "Evaluation") -> dict[str, object]:
+    """What JSON has of a classifier besides its figures."""
+    if evaluation.confusion is None:
+        return {}
+    bins = [asdict(each) for each in evaluation.calibration]
+    return {"classes": evaluation.classes, "confusion": evaluation.confusion.tolist(), "calibration": bins}
+
+
+def confusion_table(evaluation: "Evaluation", width: int) -> Table:
+    """The confusion matrix; if the terminal is too narrow for it, the pairs of classes that are confused most."""
+    from transalg.evaluation.classes import most_confused
+
+    assert evaluation.confusion is not None
+    labels, matrix = list(evaluation.classes), [[f"{count:,}" for count in row] for row in evaluation.confusion.tolist()]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    columns = [max(len(label), *(len(row[i]) for row in matrix)) + 2 for i, label in enumerate(labels)]
+    if max(len(TRUE), *map(len, labels)) + 2 + sum(columns) - 2 <= width:
+        for title in (TRUE, *labels):
+            table.add_column(Text(title), justify="left" if title == TRUE else "right")
+        for label, row in zip(labels, matrix, strict=True):
+            table.add_row(Text(label), *row)
+        return table
+    for title in ("most confused: true", "predicted", "texts", "of the class"):
+        table.add_column(title, justify="right" if title in ("texts", "of the class") else "left")
+    for true, predicted, count in most_confused(evaluation.confusion, CONFUSED):
+        share = count / int(evaluation.confusion[true].sum())
+        table.add_row(Text(labels[true]), Text(labels[predicted]), f"{count:,}", f"{share:.1%}")
+    return table
+
+
+TRUE = "true ╲ predicted"
+
+
+UNITS = {
+    "loss": ", nats per prediction",
+    "token error rate": ", edits per token",
+    "calibration error": ", expected (ECE)",
+    "accuracy": " of the most probable prediction",
+}
 SHARES = ("accuracy", "exact match", "token error rate", "precision", "recall", "F1", "macro F1")
 
 

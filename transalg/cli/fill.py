@@ -23,18 +23,20 @@ class Fill(TextVerb):
 
     def run(self) -> None:
         run = self.load("fill")
-        texts = self.texts(run)
-        with working("Filling", len(texts)) as progress:
-            results = run.fills(texts, self.k, too_long=self.too_long, progress=progress)
+        rows = self.rows(run, "fill", self.too_long)
+        with working("Filling", len(rows.texts)) as progress:
+            results = run.fills(rows.texts, self.k, too_long=self.too_long, progress=progress)
         with self.output() as out:
-            for text, masks in zip(texts, results, strict=True):
+            for row, text, masks in zip(rows.numbers, rows.texts, results, strict=True):
                 if self.json:
-                    out.write(json_line({"text": text, "masks": [[{"token": token, "p": p} for token, p in mask] for mask in masks]}))
+                    candidates = [[{"token": token, "p": p} for token, p in mask] for mask in masks]
+                    out.write(json_line({"row": row, "text": text, "masks": candidates}))
                     continue
                 out.write(f"{text}\n")
                 for number, mask in enumerate(masks, 1):
                     shown = "   ".join(f"{token if token.strip() and token.isprintable() else repr(token)} {p:.1%}" for token, p in mask)
                     out.write(f"  {f'<mask> {number}' if len(masks) > 1 else '<mask>'}   {shown}\n")
+        rows.close()
 
 
 FillVerb = Annotated[Fill, tyro.conf.subcommand("fill")]

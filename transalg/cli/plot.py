@@ -3,16 +3,13 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 
-from transalg.atomic import atomic_write
-from transalg.cli.using import MaybeFile, Runs, check_output
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from transalg.cli.pictures import check_picture, write_picture
+from transalg.cli.using import MaybeFile, Runs
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Plot:
             raise ValueError("plot: expected the folder of a run; transalg plot RUN")
         if self.x not in ("step", "tokens", "seconds"):
             raise ValueError(f"--x: expected step, tokens or seconds, got {self.x!r}")
-        check_output(self.out)
+        check_picture(self.out)
         metrics = {run: read_metrics(run) for run in self.runs}
         out = self.out or self.runs[0] / "curves.png"
         draw(metrics, self.x, out)
@@ -58,12 +55,10 @@ def read_metrics(run: Path) -> list[dict[str, float]]:
 
 def draw(runs: dict[Path, list[dict[str, float]]], x: str, out: Path) -> None:
     """Write the picture: the loss above, the learning rate below; the training loss pale, the validation loss strong."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 6), height_ratios=[3, 1], layout="constrained")
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     for i, (run, metrics) in enumerate(runs.items()):
         colour = f"C{i}"
         for axes, name, style in (
@@ -84,18 +79,7 @@ def draw(runs: dict[Path, list[dict[str, float]]], x: str, out: Path) -> None:
     for axes in (above, below):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    try:
-        with atomic_write(out, "wb") as file:
-            _save(figure, file, out)
-    finally:
-        pyplot.close(figure)
-
-
-def _save(figure: "Figure", file: IO[bytes], out: Path) -> None:
-    kind = out.suffix[1:].lower() or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise ValueError(f"{out}: expected a name that ends in .png, .svg or .pdf")
-    figure.savefig(file, format=kind, dpi=150)
+    write_picture(figure, out)
 
 
 PlotVerb = Annotated[Plot, tyro.conf.subcommand("plot")]

@@ -11,11 +11,11 @@ from transalg.cli.using import (
     MaybeInt,
     ModelVerb,
     Name,
+    Strict,
     Texts,
     TooLong,
     json_line,
-    note_unknown,
-    read_texts,
+    usable_rows,
     working,
 )
 
@@ -52,14 +52,14 @@ class Predict(ModelVerb):
     seed: MaybeInt = None
     """The same seed gives the same samples; by default it is random."""
     too_long: TooLong = "cut"
+    strict: Strict = False
 
     def run(self) -> None:
         run = self.load("predict")
-        texts = read_texts(self.input, self.file, "--input", self.column)
-        note_unknown(run, texts)
-        with working("Predicting", len(texts)) as progress:
+        rows = usable_rows(run, "predict", self.input, self.file, "--input", self.column, strict=self.strict, too_long=self.too_long)
+        with working("Predicting", len(rows.texts)) as progress:
             results = run.predictions(
-                texts,
+                rows.texts,
                 n_best=self.n_best,
                 beams=self.beams,
                 alpha=self.alpha,
@@ -73,14 +73,15 @@ class Predict(ModelVerb):
                 progress=progress,
             )
         with self.output() as out:
-            for text, predictions in zip(texts, results, strict=True):
+            for row, text, predictions in zip(rows.numbers, rows.texts, results, strict=True):
                 for one in predictions:
                     if self.json:
                         figures = {"log_p": one.log_p, "score": one.score, "ended": one.ended}
-                        out.write(json_line({"input": text, "prediction": one.text} | figures))
+                        out.write(json_line({"row": row, "input": text, "prediction": one.text} | figures))
                     else:
                         score = f"{one.log_p if one.score is None else one.score:8.4f}  " if self.n_best > 1 else ""
                         out.write(score + one.text + "\n")
+        rows.close()
 
 
 PredictVerb = Annotated[Predict, tyro.conf.subcommand("predict")]

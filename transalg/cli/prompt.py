@@ -67,7 +67,8 @@ class Prompt(ModelVerb):
         template = Template(_unescaped(self.template), _unescaped(self.separator))
         examples = [] if self.examples is None else read_examples(self.examples, template.fields)
         questions = read_texts(self.input, self.file, "--input", template.fields[0])
-        note_unknown(run, [*questions, template.text, *(value for example in examples for value in example.values())])
+        shown = [template.example(example) + template.separator for example in examples]
+        note_unknown(run, [*shown, *(template.question({template.fields[0]: question}) + _unescaped(self.cue) for question in questions)])
         with self.output() as out:
             for question in questions:
                 result = ask(

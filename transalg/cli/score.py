@@ -23,22 +23,25 @@ class Score(TextVerb):
 
     def run(self) -> None:
         run = self.load("score")
-        texts = self.texts(run)
-        if find(run.task).has_context and len(self.context) != len(texts):
-            raise ValueError(f"--context: expected what each of the {len(texts)} texts comes from, got {len(self.context)}")
+        rows = self.rows(run, "score", eos=self.eos)
+        texts = rows.texts
+        if find(run.task).has_context and len(self.context) != rows.total:
+            raise ValueError(f"--context: expected what each of the {rows.total:,} texts comes from, got {len(self.context)}")
+        contexts = [self.context[i] for i in rows.places] if len(self.context) == rows.total else self.context
         with working("Scoring", len(texts)) as progress:
-            scores = run.scores(texts, contexts=self.context or None, eos=self.eos, progress=progress)
+            scores = run.scores(texts, contexts=contexts or None, eos=self.eos, progress=progress)
         with self.output() as out:
-            for text, score in zip(texts, scores, strict=True):
+            for row, text, score in zip(rows.numbers, texts, scores, strict=True):
                 if self.json:
                     figures = {"log_p": score.total, "perplexity": score.perplexity, "per_token": score.log_p, "tokens": score.tokens}
-                    out.write(json_line({"text": text} | figures))
+                    out.write(json_line({"row": row, "text": text} | figures))
                     continue
                 if len(texts) == 1:
                     for token, log_p in zip(score.tokens, score.log_p, strict=True):
                         out.write(f"{log_p:9.4f}  {token if token.strip() and token.isprintable() else repr(token)}\n")
                 out.write(f"{score.total:9.4f}  of {len(score.log_p)} tokens, perplexity {score.perplexity:.2f}")
                 out.write(f": {text}\n" if len(texts) > 1 else "\n")
+        rows.close()
 
 
 ScoreVerb = Annotated[Score, tyro.conf.subcommand("score")]

@@ -5,6 +5,8 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
@@ -17,7 +19,8 @@ from transalg.cli.using import Flag
 from transalg.hyper.hyper import DERIVED_SIZES
 from transalg.runs import config as options
 from transalg.runs.config import Config
-from transalg.tasks import TASKS, names
+from transalg.runs.paths import read_options
+from transalg.tasks import TASKS, find, names
 
 if TYPE_CHECKING:
     from transalg.training.loop import Outcome
@@ -131,7 +134,7 @@ class Train:
 
     def _chosen(self) -> dict[str, Any]:
         """The options of the file, overridden by those of the command line."""
-        chosen = options.read(self.config) if self.config else {}
+        chosen = read_options(self.config) if self.config else {}
         if self.task:
             chosen["task"] = self.task
         chosen |= _changed(self.data_flags)
@@ -189,12 +192,33 @@ def summary(outcome: "Outcome", console: Console) -> None:
     name = escape(shlex.quote(str(out)))
     if outcome.reason == "interrupted":
         console.print(f"Continue with: [bold]transalg train --out {name} --resume[/]")
-    elif state.best is not None:
-        console.print(f"Next: [bold]transalg evaluate {name}[/], [bold]transalg plot {name}[/], [bold]transalg verify {name}[/]")
-    else:
-        console.print(f"Next: [bold]transalg evaluate {name} --data FILE[/], [bold]transalg plot {name}[/]")
+        return
+    console.print(f"Next: [bold]{escape(example(outcome.config, out))}[/]", soft_wrap=True)
+    data, more = ("", f", [bold]transalg verify {name}[/]") if state.best is not None else (" --data FILE", "")
+    console.print(f"      [bold]transalg evaluate {name}{data}[/], [bold]transalg plot {name}[/]{more}")
 
 
+def example(config: Config, out: Path) -> str:
+    """A command that uses a run for what its task is for: the example of the verb's help, with this run and a text of its data."""
+    from transalg.runs import folder as run_folder
+    from transalg.tokenization import Tokenizer
+
+    verb = find(config.task).abilities[0]
+    help_text = str(getattr(import_module(f"transalg.cli.{verb}"), verb.capitalize()).__doc__)
+    before, shown, _ = next(line for line in help_text.splitlines() if "transalg " in line).strip().split('"')
+    tokenizer, words = Tokenizer.load(out / run_folder.TOKENIZER), shown.split()
+    records = islice(config.source(config.data).records(), 100)
+    for line in (line.strip() for record in records for line in record.texts[0].splitlines()):
+        text = line if len(line) <= EXAMPLE else line[:EXAMPLE].rpartition(" ")[0] or line[:EXAMPLE]
+        if any(character.isalnum() and not tokenizer.unknown(word) for word in text.split() for character in word):
+            words = text.split()
+            break
+    if "<mask>" in shown:
+        words[len(words) // 2] = "<mask>"
+    return f"{before.replace('RUN', shlex.quote(str(out)))}{shlex.quote(' '.join(words))}"
+
+
+EXAMPLE = 40  # characters of a text in an example, at most
 FILES = ("best.safetensors", "best", "last.safetensors", "last", "tokenizer.json", "config.toml", "metrics.jsonl")
 
 

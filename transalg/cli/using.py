@@ -16,6 +16,7 @@ from rich.console import Console
 from transalg.atomic import atomic_write
 
 if TYPE_CHECKING:
+    from transalg.data.texts import TextRow
     from transalg.inference.run import Run
     from transalg.tasks import Ability
 
@@ -36,7 +37,12 @@ Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="Where to compute: 
 TooLong = Annotated[
     Literal["cut", "error"], tyro.conf.arg(help="A text longer than the model takes: cut it and print a note, or stop with an error.")
 ]
+Strict = Annotated[
+    bool, tyro.conf.arg(help="Stop at the first row of a file that cannot be used, instead of skipping it.", help_behavior_hint="")
+]
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv")
+STANDARD_INPUT = "standard input"
+LISTED = 100  # rows that cannot be used; more are counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +86,11 @@ class TextVerb(ModelVerb):
     column: Name = "text"
     """The column of the texts in a table or JSON lines."""
 
-    def texts(self, run: "Run") -> list[str]:
-        """The texts; a note says what the vocabulary lacks of them."""
-        texts = read_texts(self.text, self.file, "--text", self.column)
-        note_unknown(run, texts)
-        return texts
+    strict: Strict = False
+
+    def rows(self, run: "Run", ability: "Ability", too_long: Literal["cut", "error"] = "cut", eos: bool = True) -> "InputRows":
+        """The rows that can be used; notes say which are skipped, and what the vocabulary lacks."""
+        return usable_rows(run, ability, self.text, self.file, "--text", self.column, strict=self.strict, too_long=too_long, eos=eos)
 
 
 def load_runs(*runs: Path, **options: Any) -> "Run":
@@ -97,7 +103,7 @@ def load_runs(*runs: Path, **options: Any) -> "Run":
         run = transalg.load(*runs, **options)
     for each in raised:
         if issubclass(each.category, NoBest):
-            _note(str(each.message))
+            note(str(each.message))
         else:
             warnings.showwarning(each.message, each.category, each.filename, each.lineno)
     return run
@@ -109,53 +115,114 @@ def check_output(path: Path | None) -> None:
         raise ValueError(f"{path}: expected a file in a folder that exists")
 
 
-def read_texts(arguments: Sequence[str], file: Path | None, option: str, column: str = "text") -> list[str]:
-    """The texts of the command line, or of a file (a line or a row of a table each), or of standard input."""
-    if arguments and file is not None:
-        raise ValueError(f"--file: give {option} or --file, not both")
-    if arguments:
-        return list(arguments)
-    if file is not None and any(suffix in TABLES for suffix in file.suffixes):
-        from transalg.data.sources import Source
+@dataclass(frozen=True)
+class InputRows:
+    """The rows that a model can use: their texts and numbers, and where they stand among all rows."""
 
-        return [record.texts[0] for record in Source(str(file), "documents", (column,)).records()]
+    texts: list[str]
+    numbers: list[int]  # from 1
+    places: list[int]  # from 0
+    total: int
+
+    def close(self) -> None:
+        """After the results: print how many rows there are none for."""
+        if len(self.texts) < self.total:
+            note(f"{self.total - len(self.texts):,} of {self.total:,} rows skipped")
+
+
+def usable_rows(
+    run: "Run",
+    ability: "Ability",
+    arguments: Sequence[str],
+    file: Path | None,
+    option: str,
+    column: str,
+    *,
+    strict: bool,
+    too_long: Literal["cut", "error"] = "cut",
+    eos: bool = True,
+) -> InputRows:
+    """The texts of the command line; or the rows of a file, or of standard input, without those that cannot be used.
+
+    Each of these is reported, or with `strict` the first is an error. What cannot be done with a text of the command line is always an error.
+    """
+    check_one(arguments, file, option)
+    if arguments:
+        note_unknown(run, arguments)
+        return InputRows(list(arguments), [*range(1, len(arguments) + 1)], [*range(len(arguments))], len(arguments))
+    rows, name = read_rows(file, option, column), file_name(file)
+    places, skipped = list[int](), 0
+    for i, row in enumerate(rows):
+        wrong = row.wrong or run.refusal(ability, row.text, too_long=too_long, eos=eos)
+        if not wrong:
+            places.append(i)
+            continue
+        if strict:
+            raise ValueError(f"{name}, row {row.number:,}: {wrong}")
+        skipped += 1
+        if skipped <= LISTED:
+            note(f"{name}, row {row.number:,}: {wrong}; skipped")
+    if skipped > LISTED:
+        note(f"{name}: {skipped - LISTED:,} more rows cannot be used")
+    if not places:
+        raise ValueError(f"{name}: expected texts, got {len(rows):,} rows of which none can be used")
+    usable = InputRows([rows[i].text for i in places], [rows[i].number for i in places], places, len(rows))
+    note_unknown(run, usable.texts)
+    return usable
+
+
+def read_rows(file: Path | None, option: str, column: str) -> "list[TextRow]":
+    """The rows of a file or, if it is None or -, of standard input, as lines."""
+    from transalg.data.texts import of_lines, text_rows
+
     if file is None and sys.stdin.isatty():
         raise ValueError(f"expected {option}, --file FILE, or text on standard input")
-    return read_lines(file)
+    if file_name(file) == STANDARD_INPUT:
+        lines = sys.stdin.buffer.read().decode("utf-8-sig", "surrogateescape").split("\n")
+        rows = list(of_lines((i, line.removesuffix("\r")) for i, line in enumerate(lines, 1) if line or i < len(lines)))
+    else:
+        assert file is not None
+        rows = list(text_rows(file, column))
+    if not rows:
+        raise ValueError(f"{file_name(file)}: expected text, got nothing")
+    return rows
 
 
-def read_lines(file: Path | None) -> list[str]:
-    """The lines of a file, or of standard input if it is None or -."""
-    name = "standard input" if file is None or str(file) == "-" else str(file)
-    try:
-        data = sys.stdin.buffer.read() if name == "standard input" else Path(name).read_bytes()
-    except OSError as error:
-        raise ValueError(f"{name}: cannot be read: {error.strerror}") from error
-    lines = []
-    for number, line in enumerate(data.split(b"\n"), 1):
-        try:
-            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r"))
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name}:{number}: not UTF-8: {error.reason}") from error
-    if lines[-1] == "":
-        lines.pop()
-    if not lines:
-        raise ValueError(f"{name}: expected text, got nothing")
-    return lines
+def file_name(file: Path | None) -> str:
+    return STANDARD_INPUT if file is None or str(file) == "-" else str(file)
+
+
+def read_texts(arguments: Sequence[str], file: Path | None, option: str, column: str = "text") -> list[str]:
+    """The texts of the command line, or of a file (a line or a row of a table each), or of standard input; an empty line is an empty text."""
+    check_one(arguments, file, option)
+    if arguments:
+        return list(arguments)
+    rows = read_rows(file, option, column)
+    for row in rows:
+        if row.wrong and row.text.strip():
+            raise ValueError(f"{file_name(file)}, row {row.number:,}: {row.wrong}")
+    return [row.text for row in rows]
+
+
+def check_one(arguments: Sequence[str], file: Path | None, option: str) -> None:
+    """A ValueError if there are texts and a file of texts."""
+    if arguments and file is not None:
+        raise ValueError(f"--file: give {option} or --file, not both")
 
 
 def note_unknown(run: "Run", texts: Sequence[str]) -> None:
     """Print which characters or words of the texts the vocabulary lacks."""
-    parts = [run.tokenizer.unknown(text.replace("<mask>", "")) for text in texts if run.known(text)]
-    missing = list(dict.fromkeys(part for each in parts for part in each))
+    parts = [part for text in texts if run.known(text) for part in run.tokenizer.parts(text.replace("<mask>", ""))]
+    unknown = {part for part in set(parts) if run.tokenizer.unknown(part)}
+    missing = [part for part in parts if part in unknown]
     if missing:
-        more = f" and {len(missing) - 20:,} more" if len(missing) > 20 else ""
-        consequence = "left out" if run.tokenizer.kind == "char" else "read as <unk>"
-        shown = " ".join(part if part.isprintable() and not part.isspace() else repr(part) for part in missing[:20])
-        _note(f"not in the vocabulary, {consequence}: {shown}{more}")
+        different = list(dict.fromkeys(missing))
+        more = f" and {len(different) - 20:,} more" if len(different) > 20 else ""
+        shown = " ".join(part if part.isprintable() and not part.isspace() else repr(part) for part in different[:20])
+        note(f"{run.tokenizer.unknown_note(len(missing), len(parts))}: {shown}{more}")
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"transalg: {text}")
 
 
@@ -175,7 +242,7 @@ def working(name: str, total: int) -> Iterator[Callable[[int], object]]:
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
             if issubclass(category, CutText):
-                _note(str(message))
+                note(str(message))
             else:
                 usual(message, category, *place, **options)
 

@@ -38,9 +38,9 @@ class _WatchedFile(io.FileIO):
         return size
 
 
-def blocks(path: Path, progress: Progress = no_progress) -> Iterator[str]:
-    """The text of a file, a block at a time; UTF-8, with or without a byte order mark."""
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+def blocks(path: Path, progress: Progress = no_progress, errors: str = "strict") -> Iterator[str]:
+    """The text of a file, a block at a time; UTF-8, with or without a byte order mark; `errors` as for `bytes.decode`."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors)
     line = 1
     try:
         with io.BufferedReader(_WatchedFile(path, progress), BLOCK) as raw:
@@ -65,10 +65,10 @@ def blocks(path: Path, progress: Progress = no_progress) -> Iterator[str]:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def lines(path: Path, progress: Progress = no_progress) -> Iterator[tuple[int, str]]:
+def lines(path: Path, progress: Progress = no_progress, errors: str = "strict") -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers, without line ends."""
     number, unfinished = count(1), list[str]()  # the parts of a line whose end has not been read
-    for block in blocks(path, progress):
+    for block in blocks(path, progress, errors):
         first, *more = block.split("\n")
         unfinished.append(first)
         if more:

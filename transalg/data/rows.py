@@ -68,6 +68,7 @@ class Rows:
     spans: Mapping[str, Spans]
     subset: RecordSubset
     limits: Mapping[str, int] = field(default_factory=dict)  # tokens of a row of each stream; a longer one is cut, and ends with eos
+    numbers: Index | None = None  # of the records, where some were skipped
 
     def __len__(self) -> int:
         return len(self.subset)
@@ -78,6 +79,11 @@ class Rows:
         if not self.limits:
             return 0
         return sum(self._cut(np.arange(first, min(first + BLOCK, len(self)))) for first in range(0, len(self), BLOCK))
+
+    def records(self, index: Index) -> Index:
+        """Which record of the data each row is, counted from 0; of rows that are whole records."""
+        records = self.subset(index)
+        return records if self.numbers is None else self.numbers[records]
 
     def lengths(self, index: Index) -> Index:
         """How many tokens each row has, of all its streams."""
@@ -255,7 +261,7 @@ def whole_records(
     A record longer than the limits is an error, skipped, or cut to a row that begins with bos and ends with eos.
     """
     spans = {stream: StoredSpans(bounds[:-1], bounds[1:]) for stream, bounds in store.bounds.items()}
-    short = np.ones(len(store), bool)
+    short, numbers = np.ones(len(store), bool), None
     for stream, span in spans.items():
         length = span.stops - span.starts
         long = length > limits[stream]
@@ -267,16 +273,16 @@ def whole_records(
             )
         short &= ~long
     if too_long == "skip" and not short.all():
-        which = np.flatnonzero(short)
+        numbers = which = np.flatnonzero(short)
         if not len(which):
             raise ValueError(f"{where(0)}: this and all other records are longer than the model takes, {dict(limits)}")
         spans = {stream: StoredSpans(*span(which)) for stream, span in spans.items()}
         store = replace(store, classes=None if store.classes is None else store.classes[which])
     count = len(next(iter(spans.values())).starts)
     if validation_range is None:
-        return WholeRecords(Rows(store, spans, RecordSubset(count), limits)), None
+        return WholeRecords(Rows(store, spans, RecordSubset(count), limits, numbers)), None
     train, valid = _split(count, validation_range, seed)
-    return WholeRecords(Rows(store, spans, train, limits)), WholeRecords(Rows(store, spans, valid, limits))
+    return WholeRecords(Rows(store, spans, train, limits, numbers)), WholeRecords(Rows(store, spans, valid, limits, numbers))
 
 
 def _split(n: int, validation_range: Range, seed: int) -> tuple[RecordSubset, RecordSubset]:

@@ -139,10 +139,15 @@ class Source:
                 if row.get(column) is None:
                     names = ", ".join(name for name, value in row.items() if value is not None)
                     raise ValueError(f"{path}:{line}: expected a column {column!r}, got {names or 'none'}; {tables.HINTS[self.kind]}")
-            values = tuple(value if isinstance(value := row[column], str) else json.dumps(value) for column in self.columns)
-            if any(SURROGATE.search(value) for value in values):
-                raise ValueError(f"{path}:{line}: half of a surrogate pair, which is no character")
-            yield self._record(values, f"{path}:{line}")
+            first, *others = (row[column] for column in self.columns)
+            targets = others[0] if self.kind == "pairs" and isinstance(others[0], list) else others  # a pair for each of several targets
+            if self.kind == "pairs" and not targets:
+                raise ValueError(f"{path}:{line}: expected a text or several as {self.columns[1]!r}, got an empty list")
+            for values in [(first, target) for target in targets] if others else [(first,)]:
+                texts = tuple(value if isinstance(value, str) else json.dumps(value) for value in values)
+                if any(SURROGATE.search(text) for text in texts):
+                    raise ValueError(f"{path}:{line}: half of a surrogate pair, which is no character")
+                yield self._record(texts, f"{path}:{line}")
 
     def _table(self, path: Path, progress: Progress) -> Iterator[Record]:
         rows = tables.rows(path, progress)

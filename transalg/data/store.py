@@ -19,7 +19,7 @@ from transalg.data.files import Progress, no_progress
 from transalg.data.sources import Record, Source
 from transalg.tokenization import Tokenizer
 
-FORMAT = 2  # of the files
+FORMAT = 3  # of the files
 BATCH = 2**21  # characters tokenised at a time
 TokenIDs = NDArray[np.integer]  # 16 or 32 bits, as the vocabulary needs
 
@@ -36,6 +36,7 @@ class Meta:
     streams: tuple[str, ...]  # x, or z and x
     labels: tuple[str, ...]
     digest: str = ""  # of the source
+    parts: int = 0  # all characters or words; 0 where the vocabulary can lack none
 
 
 @dataclass(frozen=True)
@@ -141,14 +142,15 @@ def _write(source: Source, tokenizer: Tokenizer, folder: Path, digest: str, prog
     dtype = "uint16" if tokenizer.N_V <= 2**16 else "uint32"
     streams = ("z", "x") if source.kind == "pairs" else ("x",)
     files = [_Stream(folder, stream, tokenizer, dtype) for stream in streams]
-    text_bytes, unknown, classes = 0, 0, list[str]()
+    text_bytes, unknown, parts, classes = 0, 0, 0, list[str]()
     try:
         for batch, pieces in _encoded(source, tokenizer, dtype, progress):
             begins, ends = [record.begins for record in batch], [record.ends for record in batch]
             for i, file in enumerate(files):
                 file.add(pieces[i :: len(files)], begins, ends)
             text_bytes += sum(len(text.encode()) for record in batch for text in record.texts)
-            unknown += _unknown(tokenizer, batch, pieces)
+            batch_unknown, batch_parts = _unknown(tokenizer, batch, pieces)
+            unknown, parts = unknown + batch_unknown, parts + batch_parts
             if source.kind == "labelled":
                 classes += [record.label or "" for record in batch]
     finally:
@@ -158,7 +160,7 @@ def _write(source: Source, tokenizer: Tokenizer, folder: Path, digest: str, prog
     if source.kind == "labelled":
         index = {label: i for i, label in enumerate(labels)}
         np.array([index[label] for label in classes], np.int32).tofile(folder / "classes")
-    meta = Meta(files[0].records, sum(file.written for file in files), text_bytes, unknown, dtype, streams, labels, digest)
+    meta = Meta(files[0].records, sum(file.written for file in files), text_bytes, unknown, dtype, streams, labels, digest, parts)
     (folder / "meta.json").write_text(json.dumps(asdict(meta), ensure_ascii=False), encoding="utf-8")
 
 
@@ -208,9 +210,11 @@ def _batches(source: Source, progress: Progress) -> Iterator[list[Record]]:
         yield batch
 
 
-def _unknown(tokenizer: Tokenizer, batch: list[Record], pieces: list[TokenIDs]) -> int:
-    """How many characters, or words, of the batch the vocabulary lacks."""
+def _unknown(tokenizer: Tokenizer, batch: list[Record], pieces: list[TokenIDs]) -> tuple[int, int]:
+    """How many characters, or words, of the batch the vocabulary lacks, and how many there are."""
+    tokens = sum(len(piece) for piece in pieces)
     if tokenizer.kind == "char":
-        return sum(len(text) for record in batch for text in record.texts) - sum(len(piece) for piece in pieces)
+        characters = sum(len(text) for record in batch for text in record.texts)
+        return characters - tokens, characters
     unknown = tokenizer.unknown_token
-    return 0 if unknown is None else sum(int((piece == unknown).sum()) for piece in pieces)
+    return (0, 0) if unknown is None else (sum(int((piece == unknown).sum()) for piece in pieces), tokens)

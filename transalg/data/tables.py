@@ -41,18 +41,18 @@ class TableLayout:
         return tuple(cells[position] for position in self.positions)
 
 
-def rows(path: Path, progress: Progress = no_progress) -> Iterator[Row]:
+def rows(path: Path, progress: Progress = no_progress, errors: str = "strict") -> Iterator[Row]:
     """The rows of a table, the header among them. In tab-separated files quotes are characters like any others."""
     delimiter = DELIMITERS[suffix(path)]
     quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    reader = csv.reader((line + "\n" for _, line in lines(path, progress)), delimiter=delimiter, quoting=quoting, strict=True)
+    reader = csv.reader((line + "\n" for _, line in lines(path, progress, errors)), delimiter=delimiter, quoting=quoting, strict=True)
     try:
         yield from ((reader.line_num, cells) for cells in reader if cells)
     except csv.Error as error:
         raise ValueError(f"{path}:{reader.line_num}: not CSV: {error}") from error
 
 
-def layout(path: Path, kind: Kind, columns: Sequence[str], sample: Sequence[Row]) -> TableLayout:
+def layout(path: Path, kind: Kind, columns: Sequence[str], sample: Sequence[Row], hint: str | None = None) -> TableLayout:
     """Which columns of a table to read, from what the user calls them and the first rows.
 
     A number is the position of a column, from 1. Otherwise the first row is a header with the names of the columns. A table of two columns
@@ -68,7 +68,7 @@ def layout(path: Path, kind: Kind, columns: Sequence[str], sample: Sequence[Row]
     for name in names:
         if name not in first:
             raise ValueError(
-                f"{path}:{line}: expected a column {name!r}, got {', '.join(first)}; {HINTS[kind]}, or give the number of the column, from 1"
+                f"{path}:{line}: expected a column {name!r}, got {', '.join(first)}; {hint or HINTS[kind]}, or give the number of the column, from 1"
             )
     return TableLayout(tuple(int(name) - 1 if _is_number(name) else first.index(name) for name in columns), header=True)
 

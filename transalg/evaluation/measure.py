@@ -1,34 +1,44 @@
 """The metrics of every task on a validation set."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import exp, log
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from transalg.checks import integer
 from transalg.data.rows import Rows
-from transalg.data.sources import TooLong
-from transalg.inference.beams import predict
+from transalg.data.sources import Record, Source, TooLong
+from transalg.evaluation.classes import Bin, calibration, class_figures, confusion_matrix, expected_calibration_error
+from transalg.evaluation.pairs import bleu, exact_match, token_error_rate
+from transalg.inference.beams import ROWS, predict
 from transalg.inference.ensemble import as_models
 from transalg.inference.run import Run
 from transalg.model import Classifier, EDTransformer
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
-from transalg.tasks import find
+from transalg.tasks import TASKS, find
 from transalg.tasks.evaluation import evaluation_batches, evaluation_examples
 from transalg.tasks.predictions import class_log_probabilities
 from transalg.tokenization import Tokenizer
 from transalg.training import prepare
 from transalg.training.report import Report
 
+References = Literal["merge", "separate"]  # pairs with the same source: one text with several references, or a text each
+
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The figures in the order to show them, those of every class, and the predictions if they were wanted."""
+    """The figures in the order to show them, and the predictions if they were wanted; of a classifier, more about its classes."""
 
     figures: dict[str, float]
-    classes: dict[str, dict[str, float]]
-    predictions: Sequence[Mapping[str, str | float]]
+    predictions: Sequence[Mapping[str, str | float | list[str]]] = ()
+    classes: dict[str, dict[str, float]] = field(default_factory=dict)  # by their labels
+    confusion: NDArray[np.int64] | None = None  # [true, predicted], in the order of the labels
+    calibration: Sequence[Bin] = ()
 
 
 def evaluate(
@@ -37,19 +47,30 @@ def evaluate(
     *,
     too_long: TooLong | None = None,
     predictions: bool = False,
+    beams: int | None = None,
+    references: References = "merge",
     report: Report | None = None,
 ) -> Evaluation:
-    """The figures of a run, or of an ensemble, on data, or on the validation set of the run."""
+    """The figures of a run, or of an ensemble, on data, or on the validation set of the run.
+
+    Texts are predicted greedily, or by beam search. Pairs with the same source are one text with several references, unless these are to be
+    `separate`.
+    """
+    task = find(run.task)
+    if beams is not None and "predict" not in task.abilities:
+        others = ", ".join(name for name, other in TASKS.items() if "predict" in other.abilities)
+        raise ValueError(f"beams: expected a model for {others}, which predicts texts; got one for {run.task}")
+    integer("beams", 1 if beams is None else beams, 1)
     for folder, config in zip(run.folders[1:], run.configs[1:], strict=True):
         if not data and _validation_set(config) != _validation_set(run.config):
             raise ValueError(f"{folder}: was trained on the validation set of {run.folder}; give --data")
     report = report or Report()
-    rows, complete = _data(run, data, too_long, report)
+    rows, source, complete = _data(run, data, too_long, report)
     if run.ell_max < run.model.hyper.ell_max:
         raise ValueError(f"ell_max: expected at least {run.model.hyper.ell_max} in all runs, as in {run.folder}")
-    models, task = run.models, find(run.task)
+    models = run.models
     if task.has_labels:
-        return _classes(run, as_models(models, Classifier), rows, predictions)
+        return _classes(run, as_models(models, Classifier), rows, source if predictions else None)
     total, right, count = 0.0, 0, 0
     with report.work("Evaluating", len(rows)) as progress:
         for batch, example in evaluation_examples(task, rows, run.model.hyper):
@@ -67,8 +88,8 @@ def evaluate(
     figures["accuracy"] = right / count
     figures["predicted tokens"] = count
     if "predict" in task.abilities:
-        return _pairs(run, as_models(models, EDTransformer), rows, figures, predictions, report)
-    return Evaluation(figures, {}, [])
+        return _pairs(run, as_models(models, EDTransformer), rows, source, figures, beams or 1, references, predictions, report)
+    return Evaluation(figures)
 
 
 def held_out(run: Run) -> Rows:
@@ -78,11 +99,12 @@ def held_out(run: Run) -> Rows:
 
 def _validation_set(config: Config) -> tuple[object, ...]:
     """The options that determine the validation set of a run."""
-    return config.data, config.valid, config.split, config.folds, config.fold
+    data, valid = (Path(name).resolve() if name and Path(name).exists() else name for name in (config.data, config.valid))
+    return data, valid, config.split, config.folds, config.fold
 
 
-def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, bool]:
-    """The rows to evaluate on, and whether the vocabulary has every character of the text.
+def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, Source, bool]:
+    """The rows to evaluate on, where they come from, and whether the vocabulary has every character of the text.
 
     What is too long in other data is cut, unless `too_long` says otherwise; the validation set of a run is what it was in training.
     """
@@ -98,7 +120,15 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) 
     rows = (train if valid is None else valid).rows()
     if rows.cut:
         report.note(f"{source.name}: {rows.cut:,} of {len(rows):,} texts are longer than ℓ_max = {run.model.hyper.ell_max:,} and are cut")
-    return rows, not store.meta.unknown
+    return rows, source, not store.meta.unknown
+
+
+def _records(source: Source, rows: Rows) -> list[Record]:
+    """The record of every row, with the original text."""
+    numbers = rows.records(np.arange(len(rows)))
+    wanted = set(numbers.tolist())
+    records = {i: record for i, record in enumerate(source.records()) if i in wanted}
+    return [records[i] for i in numbers.tolist()]
 
 
 def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
@@ -118,73 +148,84 @@ def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
     return total
 
 
-def _classes(run: Run, models: Sequence[Classifier], rows: Rows, predictions: bool) -> Evaluation:
-    N_C = len(run.labels)
-    confusion = np.zeros((N_C, N_C), int)  # [true, predicted]
-    loss, records = 0.0, list[dict[str, str | float]]()
+def _classes(run: Run, models: Sequence[Classifier], rows: Rows, source: Source | None) -> Evaluation:
+    """With a source, the predictions as well."""
+    loss, true, guesses, confidence = 0.0, list[int](), list[int](), list[float]()
     for _, example in evaluation_examples(find(run.task), rows, run.model.hyper):
         (x, c, lengths), _ = example.part(0, 1, models[0].device)
         log_P = class_log_probabilities(models, x, lengths)
         loss -= float(log_P.gather(1, c[:, None]).sum())
-        guess = log_P.argmax(dim=1).cpu().numpy()
-        np.add.at(confusion, (c.cpu().numpy(), guess), 1)
-        if predictions:
-            texts = [run.tokenizer.decode(row[:length].tolist()) for row, length in zip(x, lengths, strict=True)]
-            probable = log_P.exp().max(dim=1).values.tolist()
-            records += [
-                {"text": text, "label": run.labels[true], "prediction": run.labels[predicted], "probability": p}
-                for text, true, predicted, p in zip(texts, c.tolist(), guess.tolist(), probable, strict=True)
-            ]
-    right, predicted, true = np.diag(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
-    precision, recall = right / np.maximum(1, predicted), right / np.maximum(1, true)
-    f1 = 2 * right / np.maximum(1, predicted + true)
-    classes = {
-        label: {"precision": float(precision[i]), "recall": float(recall[i]), "F1": float(f1[i]), "texts": int(true[i])}
-        for i, label in enumerate(run.labels)
+        most = log_P.max(dim=1)
+        true, guesses, confidence = true + c.tolist(), guesses + most.indices.tolist(), confidence + most.values.exp().tolist()
+    confusion = confusion_matrix(np.array(true), np.array(guesses), len(run.labels))
+    bins = calibration(np.array(confidence), np.array(true) == np.array(guesses))
+    classes = class_figures(confusion, run.labels)
+    figures = {
+        "accuracy": float(np.trace(confusion) / len(true)),
+        "macro F1": float(np.mean([each["F1"] for each in classes.values() if each["texts"]])),
+        "loss": loss / len(true),
+        "calibration error": expected_calibration_error(bins),
+        "texts": len(true),
     }
-    figures = {"accuracy": float(right.sum() / true.sum()), "macro F1": float(f1[true > 0].mean())}
-    figures |= {"loss": loss / int(true.sum()), "texts": int(true.sum())}
-    return Evaluation(figures, classes, records)
+    evaluation = Evaluation(figures, (), classes, confusion, bins)
+    if source is None:
+        return evaluation
+    predictions = [
+        {"where": record.where, "text": record.texts[0], "label": run.labels[c], "prediction": run.labels[guess], "probability": p}
+        for record, c, guess, p in zip(_records(source, rows), true, guesses, confidence, strict=True)
+    ]
+    return replace(evaluation, predictions=predictions)
 
 
 def _pairs(
-    run: Run, models: Sequence[EDTransformer], rows: Rows, figures: dict[str, float], predictions: bool, report: Report
+    run: Run,
+    models: Sequence[EDTransformer],
+    rows: Rows,
+    source: Source,
+    figures: dict[str, float],
+    beams: int,
+    references: References,
+    predictions: bool,
+    report: Report,
 ) -> Evaluation:
-    import sacrebleu
-
-    sources, references, guesses = list[str](), list[str](), list[str]()
-    exact = wrong = length = 0
-    with report.work("Predicting", len(rows)) as progress:
-        for batch, example in evaluation_examples(find(run.task), rows, run.model.hyper):
-            (z, x, z_lengths, x_lengths), _ = example.part(0, 1, models[0].device)
-            outputs = predict(
-                models,
-                [row[:end].tolist() for row, end in zip(z, z_lengths, strict=True)],
-                ell_gen=2 * max(x_lengths) + 8,
-            )
-            truth = [row[1 : end - 1].tolist() for row, end in zip(x, x_lengths, strict=True)]
-            exact += sum(ours == theirs for ours, theirs in zip(outputs, truth, strict=True))
-            wrong += sum(edits(ours, theirs) for ours, theirs in zip(outputs, truth, strict=True))
-            length += sum(len(theirs) for theirs in truth)
-            sources += [run.tokenizer.decode(row[:end].tolist()) for row, end in zip(z, z_lengths, strict=True)]
-            references += [run.tokenizer.decode(row) for row in truth]
-            guesses += [run.tokenizer.decode(row) for row in outputs]
+    records = _records(source, rows)
+    z, x = _stream(rows, "z"), [row[1:-1] for row in _stream(rows, "x")]
+    texts: dict[object, list[int]] = {}  # which rows have the same source
+    for i, record in enumerate(records):
+        texts.setdefault(record.texts[0] if references == "merge" else i, []).append(i)
+    groups = list(texts.values())
+    guesses = list[list[int]]()
+    with report.work("Predicting", len(groups)) as progress:
+        for first in range(0, len(groups), ROWS):
+            batch = groups[first : first + ROWS]
+            longest = max(len(x[i]) for group in batch for i in group) + 2
+            guesses += predict(models, [z[group[0]] for group in batch], beams=beams, ell_gen=2 * longest + 8)
             progress(len(batch))
-    figures |= {"exact match": exact / len(guesses), "token error rate": wrong / max(1, length)}
-    figures |= {"BLEU": float(sacrebleu.corpus_bleu(guesses, [references]).score), "pairs": len(guesses)}
-    records = (
-        [{"source": z, "target": x, "prediction": guess} for z, x, guess in zip(sources, references, guesses, strict=True)]
-        if predictions
-        else []
-    )
-    return Evaluation(figures, {}, records)
+    shown, originals = [run.tokenizer.decode(ids) for ids in guesses], [[records[i].texts[1] for i in group] for group in groups]
+    truth = [[x[i] for i in group] for group in groups]
+    figures |= {"exact match": exact_match(guesses, truth), "token error rate": token_error_rate(guesses, truth)}
+    figures |= {"BLEU": bleu(shown, originals), "pairs": len(rows)}
+    if len(groups) < len(rows):
+        figures["sources"] = len(groups)
+        report.note(f"{source.name}: {len(groups):,} sources, {len(rows):,} references")
+    lines = [
+        {
+            "where": records[group[0]].where,
+            "source": records[group[0]].texts[0],
+            "target": targets[0] if len(targets) == 1 else targets,
+            "prediction": text,
+        }
+        for group, targets, text in zip(groups, originals, shown, strict=True)
+    ]
+    return Evaluation(figures, lines if predictions else ())
 
 
-def edits(one: Sequence[int], other: Sequence[int]) -> int:
-    """Levenshtein's distance: the least number of insertions, deletions and replacements that turn one into the other."""
-    row = list(range(len(other) + 1))
-    for i, left in enumerate(one, 1):
-        corner, row[0] = row[0], i
-        for j, right in enumerate(other, 1):
-            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (left != right))
-    return row[-1]
+def _stream(rows: Rows, name: str) -> list[list[int]]:
+    """The token IDs of every row, bos and eos among them."""
+
+    def each() -> Iterator[list[int]]:
+        for _, batch in evaluation_batches(rows):
+            ids, lengths = batch.streams[name]
+            yield from (row[:length].tolist() for row, length in zip(ids, lengths, strict=True))
+
+    return list(each())

@@ -25,8 +25,9 @@ from transalg.inference.samplers import Sampler, sampler_chain
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.architectures import Model
 from transalg.runs import folder as run_folder
-from transalg.runs.config import Config, read
+from transalg.runs.config import Config
 from transalg.runs.models import device_named, load_model
+from transalg.runs.paths import read_options
 from transalg.tasks import Ability, find
 from transalg.tokenization import Tokenizer
 
@@ -70,7 +71,7 @@ class Run:
             warnings.warn(f"{folder}: there is no best checkpoint before the first validation; this is the last one", NoBest, stacklevel=4)
         model, metadata = load_model(folder, device_named(device), checkpoint)
         tokenizer = run_folder.load_tokenizer(folder, model.hyper)
-        config = Config.from_dict(read(folder / run_folder.CONFIG))
+        config = Config.from_dict(read_options(folder / run_folder.CONFIG))
         return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,))
 
     @property
@@ -333,15 +334,8 @@ class Run:
     ) -> list[list[list[tuple[str, float]]]]:
         """The same as `fill` for several texts. A text longer than ℓ_max is cut with a warning, but never before a mask."""
         self.can("fill")
-        mask, end = self.tokenizer.mask_token, self.ell_max - len(self.tokenizer.with_ends([], bos=False))
         for text in texts:
-            ids = self.encode(text, "text", special=True)
-            if mask not in ids:
-                raise ValueError(f"text: expected a <mask> to fill in {_short(text)}")
-            if mask in ids[end:]:
-                raise ValueError(
-                    f"text: expected every <mask> in the first ℓ_max = {self.ell_max:,} tokens, eos included, of {_short(text)}"
-                )
+            self._check_masks(text)
         rows = self.encode_all(texts, "text", special=True, too_long=too_long)
         results = one_pass.fill(as_models(self.models, ETransformer), rows, k, progress)
         return [[[(self.tokenizer.token(token), p) for token, p in candidates] for candidates in masks] for masks in results]
@@ -414,6 +408,29 @@ class Run:
         abilities = find(self.task).abilities
         if what not in abilities:
             raise ValueError(f"{self.folder}: a model for {self.task} cannot {what}; it can {', '.join(abilities)}")
+
+    def refusal(self, ability: Ability, text: str, *, too_long: TooLong = "cut", eos: bool = True) -> str | None:
+        """Why this cannot be done with a text; None if it can be. A `fill` needs a mask, a `score` is never of a text that is cut."""
+        task = find(self.task)
+        scored = ability == "score"
+        limit = task.limits(self.ell_max)["x"] if scored and task.has_context else self.ell_max
+        try:
+            if ability == "fill":
+                self._check_masks(text)
+            ids = self.encode(text, "text", special=ability == "fill", eos=eos or task.bidirectional)
+            if (too_long == "error" or (scored and (task.bidirectional or task.has_context))) and len(ids) > limit:
+                return f"{len(ids):,} tokens with bos and eos in {_short(text)}; this model takes at most ℓ_max = {self.ell_max:,}"
+        except ValueError as error:
+            return str(error).removeprefix("text: ")
+        return None
+
+    def _check_masks(self, text: str) -> None:
+        mask, end = self.tokenizer.mask_token, self.ell_max - len(self.tokenizer.with_ends([], bos=False))
+        ids = self.encode(text, "text", special=True)
+        if mask not in ids:
+            raise ValueError(f"text: expected a <mask> to fill in {_short(text)}")
+        if mask in ids[end:]:
+            raise ValueError(f"text: expected every <mask> in the first ℓ_max = {self.ell_max:,} tokens, eos included, of {_short(text)}")
 
     def encode(self, text: str, symbol: str, *, special: bool = False, eos: bool = True) -> list[int]:
         """bos … eos of a text, or bos … without `eos`. Unless it is empty, the vocabulary must have some of its tokens."""

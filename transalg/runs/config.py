@@ -1,7 +1,7 @@
 """The options of a run as one frozen value: what the command line and the TOML file say, and the defaults that fill in the rest. No torch."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from math import ceil, inf
@@ -17,6 +17,7 @@ from transalg.hyper.cost import flops_per_token
 from transalg.hyper.hyper import DERIVED_SIZES, REGULARISATION
 from transalg.optimisation.optimisers import OPTIMISERS, WIDTH
 from transalg.optimisation.schedules import SCHEDULES
+from transalg.runs.synonyms import SYNONYMS
 from transalg.tasks import TASKS, Task, find
 from transalg.tasks.task import DECODED, HIGHER
 
@@ -178,8 +179,7 @@ class Config:
         known = [each.name for each in fields(task.hyper_class)]
         for name in self.model:
             if name not in known or name in DERIVED:
-                close = [other for other in get_close_matches(name, known, n=1) if other != name]
-                hint = f"; did you mean {close[0]}?" if close else "; it comes from the data" if name in DERIVED else ""
+                hint = "; it comes from the data" if name in DERIVED else _hint(f"model.{name}", known)
                 raise ValueError(
                     f"--model.{name}: a model for {self.task} (Algorithm {task.hyper_class.algorithm}) has no such option{hint}"
                 )
@@ -261,11 +261,29 @@ class Config:
             known = [each.name for each in fields(kind)]
             for name in names:
                 if name not in known:
-                    close = get_close_matches(name, known, n=1)
-                    raise ValueError(f"{prefix}{name}: there is no such option{f'; did you mean {close[0]}?' if close else ''}")
+                    raise ValueError(f"{prefix}{name}: there is no such option{_hint(prefix + name, known)}")
         find(data.get("task"))
         model = {name: tuple(value) if isinstance(value, list) else value for name, value in model.items()}
         return cls(**data | {"train": Train(**train), "model": model})
+
+
+def meant(option: str) -> tuple[str, ...]:
+    """The options that one that does not exist may stand for: other software's name for them, or the same name in another table.
+
+    >>> meant("train.lr"), meant("train.dropout"), meant("epochs"), meant("train.eta")
+    (('train.eta',), ('model.dropout',), ('train.epochs',), ())
+    """
+    name = option.rpartition(".")[2]
+    models = {each.name for task in TASKS.values() for each in fields(task.hyper_class)} - {*DERIVED}
+    tables = {"": {each.name for each in fields(Config)}, "train.": {each.name for each in fields(Train)}, "model.": models}
+    same_name = tuple(prefix + name for prefix, known in tables.items() if name in known)
+    return () if option in same_name else SYNONYMS.get(name, same_name)
+
+
+def _hint(option: str, known: Sequence[str]) -> str:
+    """How a message about an option that does not exist goes on."""
+    names = meant(option) or get_close_matches(option.rpartition(".")[2], known, n=1)
+    return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
 def ell_max_for(longest: int, limit: int) -> int:

@@ -106,10 +106,19 @@ class Tokenizer(HasSpecialTokens):
 
     def unknown(self, text: str) -> list[str]:
         """The parts of a text that the vocabulary lacks: characters, which encoding leaves out, or words, which become <unk>; each once, in order."""
+        return list(dict.fromkeys(part for part in self.parts(text) if self.core.token_to_id(part) is None))
+
+    def parts(self, text: str) -> list[str]:
+        """The characters or the words of a text, each of which is a token if the vocabulary has it; none where it has every text."""
         if self.kind == "bpe":
             return []
-        parts = list(text) if self.kind == "char" else [part for part, _ in self.core.pre_tokenizer.pre_tokenize_str(text)]
-        return list(dict.fromkeys(part for part in parts if self.core.token_to_id(part) is None))
+        return list(text) if self.kind == "char" else [part for part, _ in self.core.pre_tokenizer.pre_tokenize_str(text)]
+
+    def unknown_note(self, unknown: int, total: int) -> str:
+        """A sentence about a text of which the vocabulary lacks so many of all parts."""
+        what, become = ("characters", "are left out") if self.kind == "char" else ("words", f"become {UNKNOWN}")
+        share = f"{100 * unknown / total:.1f} %" if unknown / total >= 0.0005 else "less than 0.1 %"
+        return f"{unknown:,} of {total:,} {what} ({share}) are not in the vocabulary and {become}"
 
     @property
     def unknown_token(self) -> int | None:

@@ -125,8 +125,7 @@ def tokens(
     with report.work(f"Tokenising {source.name}", source.size(), least=LONG) as progress:
         data = store(source, tokenizer, out.absolute().parent / CACHE, labels=labels, progress=progress)
     if data.meta.unknown and not in_summary:
-        what = "characters, which are left out" if tokenizer.kind == "char" else "words, which become <unk>"
-        report.note(f"{source.name}: {data.meta.unknown:,} {what}, are not in the vocabulary")
+        report.note(f"{source.name}: {tokenizer.unknown_note(data.meta.unknown, data.meta.parts)}")
     return data
 
 

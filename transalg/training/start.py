@@ -11,7 +11,8 @@ import torch
 
 from transalg.atomic import SUFFIX, atomic_write
 from transalg.runs import folder as run_folder
-from transalg.runs.config import Config, read
+from transalg.runs.config import Config
+from transalg.runs.paths import read_options, with_paths
 from transalg.tokenization import Tokenizer
 from transalg.training.loop import Loop, Outcome
 from transalg.training.machine import busy_cores, choose_dtype, choose_threads, computes_in_bfloat16
@@ -134,7 +135,7 @@ def _launched_by(out: Path) -> str | None:
 
 def _resumed_options(out: Path, changes: dict[str, Any]) -> Config:
     """The options of the run in this folder, with those changed that may change."""
-    saved = read(out / run_folder.CONFIG)
+    saved = read_options(out / run_folder.CONFIG)
     for table, prefix in ((changes, "--"), (changes.get("model", {}), "--model."), (changes.get("train", {}), "--train.")):
         saved_table = saved if table is changes else saved[prefix.strip("-.")]
         for name, value in table.items():
@@ -172,7 +173,7 @@ def _write_new(out: Path, prepared: Prepared, overwrite: bool) -> None:
 
 def _write_config(out: Path, prepared: Prepared) -> None:
     with atomic_write(out / run_folder.CONFIG) as file:
-        file.write(prepared.config.toml())
+        file.write(with_paths(prepared.config, out))
 
 
 def _incomplete(name: str) -> bool:

@@ -1,0 +1,42 @@
+"""Where the data of a run lie: absolute and relative to the run's folder, so that they are found from anywhere and after a move."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from transalg.runs.config import Config, read
+
+OPTIONS = ("data", "valid")  # those that name files or folders of data
+TABLE = "paths"
+
+
+def with_paths(config: Config, folder: Path) -> str:
+    """config.toml of the run in a folder: its options, and where its data lie now."""
+    paths = {
+        option: {"absolute": os.path.abspath(name), "relative": os.path.relpath(name, folder)}
+        for option in OPTIONS
+        if (name := getattr(config, option)) and Path(name).exists()  # built-in data are no file
+    }
+    return config.toml() + (f"\n{tomli_w.dumps({TABLE: paths})}" if paths else "")
+
+
+def read_options(file: Path) -> dict[str, Any]:
+    """The options in a file. What config.toml of a run says of its data becomes the place where they are: beside the run, or where they were."""
+    options = read(file)
+    paths = options.pop(TABLE, {})
+    for option in OPTIONS:
+        place = paths.get(option) if isinstance(paths, dict) else None
+        if isinstance(place, dict) and isinstance(options.get(option), str):
+            options[option] = _located(options[option], place, file.parent)
+    return options
+
+
+def _located(name: str, place: dict[str, Any], folder: Path) -> str:
+    """The name itself, if it is the same file or nothing better exists."""
+    beside = os.path.normpath(os.path.join(os.path.abspath(folder), str(place.get("relative", name))))
+    for path in (beside, str(place.get("absolute", name))):
+        if os.path.exists(path):
+            return name if os.path.exists(name) and os.path.samefile(name, path) else path
+    return name
