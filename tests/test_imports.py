@@ -29,6 +29,7 @@ TREE = [
     "formal.mlp",
     "formal.embedding",
     "formal.unembedding",
+    "formal.sharing",
     "formal.classification",
     "formal.systems",
     "formal",

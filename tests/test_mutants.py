@@ -20,7 +20,7 @@ VALUES, LADDER, LAWS, ERRATA = (
 )
 TRAINING, INFERENCE, SPECIAL = "formal/test_training.py::", "formal/test_inference.py::", "formal/test_special.py::"
 NORM, PERCEPTRON, POSITIONS, MASK = (f"formal/test_{unit}.py::" for unit in ("norm", "mlp", "positions", "mask"))
-CLASSIFICATION, SYSTEMS, EMBEDDING = (f"formal/test_{file}.py::" for file in ("classification", "systems", "embedding"))
+CLASSIFICATION, SYSTEMS, EMBEDDING, SHARING = (f"formal/test_{file}.py::" for file in ("classification", "systems", "embedding", "sharing"))
 THETA, DOMAINS, MAP = "formal/test_theta.py::", "formal/test_domains.py::", "test_paper_map.py::"
 GPT2, BERT, TORCH = "parity/test_gpt2.py::", "parity/test_bert.py::", "parity/test_torch_transformer.py::"
 ED, E, D = TORCH + "test_probabilities[5-3]", BERT + "test_probabilities[7]", GPT2 + "test_probabilities[7]"
@@ -160,6 +160,7 @@ FORMAL = [
     Mutant("BERT_embed", " + theta.W_s[:, s[t]]", "", SYSTEMS + "test_a_segment_adds_its_embedding_to_its_tokens_alone"),
     Mutant("biased_unembed", " + theta.b_u[:, None]", "", SYSTEMS + "test_the_output_bias_multiplies_the_odds"),
     Mutant("scaled", "sqrt(len(theta.W_e)) * ", "", SYSTEMS + "test_every_departure_departs", "formal/embedding.py"),
+    Mutant("shared", "stack[l // n * n]", "stack[l // n]", SHARING + "test_layers_that_share_are_the_first_of_them", "formal/sharing.py"),
     Mutant("RMSnorm", "(e**2).sum()", "((e - e.mean()) ** 2).sum()", NORM + "test_rmsnorm_is_torchs"),
     Mutant("tanh_GELU", "A**3", "A**2", PERCEPTRON + "test_tanh_gelu_is_torchs"),
     Mutant("paper_sinusoids", "torch.arange(1, ell_max + 1", "torch.arange(0, ell_max", POSITIONS + "test_the_papers_sinusoids"),
@@ -194,7 +195,7 @@ FORMAL = [
 ]  # fmt: skip
 
 
-EQUALITY, MODULES, CHECKS, UNITS = (f"model/test_{name}.py::" for name in ("equality", "modules", "checks", "units"))
+EQUALITY, MODULES, CHECKS, UNITS, SHARED = (f"model/test_{name}.py::" for name in ("equality", "modules", "checks", "units", "sharing"))
 DROPOUT = "model/test_dropout.py::"
 D_EQ, E_EQ, C_EQ, ED_EQ = (
     EQUALITY + f"test_any_combination_of_departures[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper")
@@ -211,6 +212,9 @@ CPU, SHORT = "cpu/test_kernels.py::", "cpu/test_kernels.py::test_one_token_of_on
 GENERATE, DECODING = DECODED + "test_generation_is_algorithm_14[tied=True]", "inference/decoding.py"
 ENGINE = [
     # Norms, attention, layers
+    Mutant("_in_every_layer", "torch.zeros_like(part) if gradient else part.clone()", "part.clone()", SHARED + "test_theta_has_the_gradient_in_the_first_of_the_layers", "model/bridge.py"),
+    Mutant("_in_first_layer", "int(inside[0]) * n", "int(inside[0])", SHARED + "test_theta_goes_there_and_back", "model/bridge.py"),
+    Mutant("Hyper", "return l // self.shared", "return l % self.parameter_sets(next(iter(self.stacks)))", SHARED + "test_a_model_is_the_one_whose_layers_are_equal", "hyper/hyper.py"),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, beta", D_EQ, NORM),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, None, eps", D_EQ, NORM),
     Mutant("rms_norm", "gamma.shape, gamma, eps)", "gamma.shape, None, eps)", D_EQ, NORM),

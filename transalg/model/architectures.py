@@ -32,8 +32,8 @@ class DTransformer(Decoder[DHyper]):
         self.reset_parameters(generator)
 
     @property
-    def decoding_layers(self) -> nn.ModuleList:
-        return self.layers
+    def decoding_layers(self) -> list[nn.Module]:
+        return self.in_order("layers")
 
     def forward(self, ids: IDs, lengths: Lengths = None) -> Logits:
         """Logits, B × ℓ × N_V, of what follows each token; 0 after a row's length."""
@@ -45,7 +45,7 @@ class DTransformer(Decoder[DHyper]):
         ids = token_ids("ids", ids, self.hyper.ell_max)
         tokens = layout(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
         X = self._embed("ids", ids, tokens)
-        for layer in self.layers:
+        for layer in self.in_order("layers"):
             X = self._through(layer, X, tokens)
         return self.last_norm(X), tokens
 
@@ -73,7 +73,7 @@ class Encoder(Transformer[ModelHyper]):
         ids = token_ids("ids", ids, self.hyper.ell_max)
         tokens = layout(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
         X = self._embed("ids", ids, tokens, self._segments(segments, ids, tokens))
-        for layer in self.layers:
+        for layer in self.in_order("layers"):
             X = self._through(layer, X, tokens)
         return X, tokens
 
@@ -132,8 +132,8 @@ class EDTransformer(Decoder[EDHyper]):
         self.reset_parameters(generator)
 
     @property
-    def decoding_layers(self) -> nn.ModuleList:
-        return self.dec
+    def decoding_layers(self) -> list[nn.Module]:
+        return self.in_order("dec")
 
     def forward(self, z: Int[Tensor, "B ell_z"], x: IDs, z_lengths: Lengths = None, x_lengths: Lengths = None) -> Logits:
         """Logits, B × ℓ_x × N_V, of what follows each token of x; 0 after a row's length."""
@@ -149,7 +149,7 @@ class EDTransformer(Decoder[EDHyper]):
         z_tokens, x_tokens, buckets = paired(tuple(z.shape), lengths[0], tuple(x.shape), lengths[1], z.device)
         Z = self._encode(z, z_tokens)
         X = self._embed("x", x, x_tokens)
-        for layer in self.dec:
+        for layer in self.in_order("dec"):
             X = self._through(layer, X, Z, x_tokens, z_tokens, buckets)
         return self.last_norm(X), x_tokens
 
@@ -161,7 +161,7 @@ class EDTransformer(Decoder[EDHyper]):
 
     def _encode(self, z: Int[Tensor, "B ell_z"], tokens: Layout) -> Tokens:
         Z = self._embed("z", z, tokens)
-        for layer in self.enc:
+        for layer in self.in_order("enc"):
             Z = self._through(layer, Z, tokens)
         return self._final(Z, "gamma_enc")
 
@@ -180,7 +180,7 @@ class EDTransformer(Decoder[EDHyper]):
         cache = self._new_cache(len(z), ell)
         with evaluating(self):
             Z, tokens = self.encode(z, z_lengths)
-        for layer in self.dec:
+        for layer in self.in_order("dec"):
             k, v = (tokens.pad(part).transpose(1, 2).contiguous() for part in layer.keys_and_values(Z))  # type: ignore[operator]
             cache.cross.append((k, v))
         if tokens.token_index is not None:

@@ -52,12 +52,28 @@ def theta_of(hyper: Hyper, state: Mapping[str, Tensor], dtype: torch.dtype, *, g
         stack, _, symbol = name.rpartition(".")
         for formal_symbol, value in _apart(symbol, part, hyper):
             named[f"{stack}.{formal_symbol}" if stack else formal_symbol] = value.to(dtype, copy=True).contiguous()
+    named = _in_every_layer(hyper, named, gradient)
     further = {name: named.pop(name) for name in list(named) if _further(name)}
     for name, value in _absent(hyper, named, gradient).items():
         named.setdefault(name, value)
     special = None if hyper.special is None else (hyper.special.mask, hyper.special.bos, hyper.special.eos)
     theta = theta_kind(hyper).from_named(named, special)
     return _widened(theta, hyper, further) if further else theta
+
+
+def _in_every_layer(hyper: Hyper, named: Named, gradient: bool) -> Named:
+    """A copy for each of the layers that share a set of parameters; of their gradient, all for the first of them and 0 for the others."""
+    result: Named = {}
+    for name, part in named.items():
+        stack, _, symbol = name.partition(".")
+        if not symbol:
+            result[name] = part
+            continue
+        which, _, symbol = symbol.partition(".")
+        first, *others = (l for l in range(hyper.stacks[stack]) if hyper.parameter_set(l) == int(which))
+        result[f"{stack}.{first}.{symbol}"] = part
+        result |= {f"{stack}.{l}.{symbol}": torch.zeros_like(part) if gradient else part.clone() for l in others}
+    return result
 
 
 def _further(name: str) -> bool:
@@ -205,7 +221,24 @@ def state_of(theta: TransformerTheta, hyper: Hyper) -> Named:
     W_p = POSITIONS[hyper.positions].formal_table(hyper)
     if W_p is not None and W_p.any() and not torch.allclose(named["W_p"], W_p.to(named["W_p"])):
         raise refuse("theta", f"the W_p of positions={hyper.positions}", "another W_p")
-    return {name: _together(name, named, hyper) for name in shapes(hyper)}
+    for stack, count in hyper.stacks.items():
+        for l in range(count):
+            _check_shared(theta, stack, l, hyper.shared)
+    return {name: _together(_in_first_layer(name, hyper.shared), named, hyper) for name in shapes(hyper)}
+
+
+def _check_shared(theta: TransformerTheta, stack: str, l: int, n: int) -> None:
+    """Layer l has the parameters of the first of the n layers that it shares them with."""
+    first, layer = getattr(theta, stack)[l // n * n].named(), getattr(theta, stack)[l].named()
+    for name, part in layer.items():
+        if first.keys() != layer.keys() or not part.equal(first[name]):
+            raise refuse("theta", f"{stack}.{l} as {stack}.{l // n * n}, for shared={n}", f"another {stack}.{l}.{name}")
+
+
+def _in_first_layer(name: str, n: int) -> str:
+    """The name that one of the engine's parameters has in the first of the n layers that share it."""
+    stack, *inside = name.split(".")
+    return ".".join([stack, str(int(inside[0]) * n), *inside[1:]]) if inside else name
 
 
 def check_nothing_lost(theta: TransformerTheta, hyper: Hyper, state: Named) -> None:

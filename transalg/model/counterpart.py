@@ -13,6 +13,7 @@ from transalg.formal.components import MultiHead, Norm
 from transalg.formal.embedding import BERT_embed, scaled
 from transalg.formal.norm import no_norm
 from transalg.formal.positions import with_positions
+from transalg.formal.sharing import shared
 from transalg.formal.systems import (
     BERT,
     GPT,
@@ -126,6 +127,8 @@ def _as_it_acts(hyper: Hyper, theta: TransformerTheta) -> TransformerTheta:
         theta = tied(theta)  # type: ignore[type-var]
     if hyper.scaled:
         theta = scaled(theta)
+    if hyper.shared > 1:
+        theta = shared(theta, hyper.shared)
     W_p = POSITIONS[hyper.positions].formal_table(hyper)
     if W_p is not None:
         theta = with_positions(theta, W_p)

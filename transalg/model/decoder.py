@@ -23,8 +23,8 @@ class Decoder(Transformer[ModelHyper]):
     """A model that predicts the next token, and so can decode."""
 
     @property
-    def decoding_layers(self) -> nn.ModuleList:
-        """Those that attend to the tokens so far."""
+    def decoding_layers(self) -> list[nn.Module]:
+        """Those that attend to the tokens so far, from the first to the last."""
         raise NotImplementedError
 
     def last_norm(self, X: Tokens) -> Tokens:

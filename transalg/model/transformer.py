@@ -46,12 +46,18 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
         self.checkpointing = False  # activation checkpointing: trade time for memory in training
 
     def _stack(self, name: str, kind: Callable[..., AnyLayer]) -> nn.ModuleList:
-        """The layers of a stack."""
+        """A module for each set of parameters that the layers of a stack have; `in_order` has the layers."""
         all_shapes, made = shapes(self.hyper), {"device": self.device, "dtype": self.dtype}
         return nn.ModuleList(
-            kind(self.hyper, below(all_shapes, f"{name}.{l}"), mask=self.hyper.mask(name, l), **made)
-            for l in range(self.hyper.stacks[name])
+            kind(self.hyper, below(all_shapes, f"{name}.{i}"), mask=self.hyper.mask(name, i * self.hyper.shared), **made)
+            for i in range(self.hyper.parameter_sets(name))
         )
+
+    def in_order(self, name: str) -> list[nn.Module]:
+        """The layers of a stack, from the first to the last; layers that share their parameters are one module, several times."""
+        modules = self.get_submodule(name)
+        assert isinstance(modules, nn.ModuleList)
+        return [modules[self.hyper.parameter_set(l)] for l in range(self.hyper.stacks[name])]
 
     def _through(self, layer: nn.Module, *inputs: object) -> Tokens:
         """A layer's output; with activation checkpointing, all but that is computed again in the backward pass."""

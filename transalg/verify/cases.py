@@ -22,7 +22,12 @@ MORE: dict[type[Hyper], dict[str, int]] = {
     ClassifierHyper: {"L": 2, "d_f": 11, "N_C": 4},
     EDHyper: {"L_enc": 2, "L_dec": 1},
 }
-EXAMPLES: dict[str, tuple[Value, ...]] = {"eps": (0.1,), "band": (3,), "segments": (3,)}  # of fields that are neither choices nor flags
+EXAMPLES: dict[str, tuple[Value, ...]] = {
+    "eps": (0.1,),
+    "band": (3,),
+    "segments": (3,),
+    "shared": (2,),
+}  # of fields that are neither choices nor flags
 NEEDS: dict[tuple[str, Value], dict[str, Value]] = {  # other fields that an example takes
     ("band", 3): {"ell_max": 37},  # more than one block of the kernel
     ("positions", "relative"): {"d_r": 4},
