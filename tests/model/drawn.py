@@ -51,7 +51,7 @@ def departures(drawing: st.DrawFn, kind: type) -> dict[str, Any]:
             values[field.name] = drawing(st.sampled_from([kind.paper(field.name), *others, *MORE_VALUES.get(field.name, ())]))
     if values.get("positions") == "relative":
         values.pop("band", None)
-    if values.get("band"):
+    if values.get("band") or values.get("norm") == "batch_norm":
         values.pop("shared")
     return values
 

@@ -152,6 +152,8 @@ def parameters(
         takers = [scope.arguments[name] for name in also]
         if not isinstance(theta, kinds) or not (wider or _all_taken(theta, kinds, takers)):
             raise refuse(symbol, names, type(theta).__name__)
+        if not wider and getattr(theta, "statistics", None) is not None:
+            raise refuse(symbol, "no running statistics, which `running` puts into γ and β", "some")
         scope.sizes |= theta.sizes()
         for name, part in theta.named().items():
             scope.same(symbol, f"{symbol}.{name}", part)

@@ -61,7 +61,7 @@ class Hyper(HasSpecialTokens):
 
     special: SpecialTokens | None = departure(None, "the IDs of mask, bos and eos; the last three of the vocabulary unless given")
     eps: float = departure(1e-5, "ε of the norms; the paper has none")
-    norm: str = departure("layer_norm", "RMSnorm is layer_norm with m = β = 0", NORMS)
+    norm: str = departure("layer_norm", _choices(NORMS), NORMS)
     norm_first: bool = departure(False, "norms before the sub-layers (Algorithm 10) or after them (Algorithms 8, 9)")
     activation: str = departure("GELU", "of the MLPs; tanh_GELU approximates GELU", MLPS)
     positions: str = departure("learned", _choices(POSITIONS), POSITIONS)
@@ -99,6 +99,8 @@ class Hyper(HasSpecialTokens):
         positive = self.init_std is None or (is_real(self.init_std) and 0 < self.init_std < inf)
         self.require("init_std", positive, "a number in (0, ∞), or None")
         self.require("shared", is_integer(self.shared) and self.shared >= 1, "a number of layers, 1 or more")
+        sharing = f"1 with norm={self.norm}, whose running statistics are those of one layer"
+        self.require("shared", self.shared == 1 or not NORMS[self.norm].running, sharing)
         self._check_positions()
 
     def _check_positions(self) -> None:

@@ -87,8 +87,11 @@ class Encoder(Transformer[ModelHyper]):
             raise refuse("segments", f"a segment for every token, {tuple(ids.shape)}", tuple(segments.shape))
         return within("segments", tokens.unpad(segments), self.hyper.segments, "N_S")
 
-    def head(self, X: Tokens) -> Float[Tensor, "T d_f"]:
-        """Lines 10 and 11."""
+    def head(self, X: Tokens, picked: Int[Tensor, "n"] | slice | None = None) -> Float[Tensor, "n d_f"]:
+        """Lines 10 and 11, of the picked tokens; of all of them unless given."""
+        if picked is not None:
+            over_tokens = self.training and NORMS[self.hyper.norm].over_tokens
+            return self.head(X)[picked] if over_tokens else self.head(X[picked])
         return _norm(self, self.linear(X, "W_f", "b_f", MLPS[self.hyper.activation].activation), "gamma")
 
 
@@ -117,7 +120,7 @@ class Classifier(Encoder[ClassifierHyper]):
     def forward(self, ids: IDs, lengths: Lengths = None, segments: IDs | None = None) -> Float[Tensor, "B N_C"]:
         """Logits of the classes."""
         X, tokens = self.encode(ids, lengths, segments)
-        return self.linear(self.head(X[tokens.first_tokens]), "W_c", "b_c")
+        return self.linear(self.head(X, tokens.first_tokens), "W_c", "b_c")
 
 
 class EDTransformer(Decoder[EDHyper]):

@@ -20,6 +20,7 @@ from transalg.model.checks import within
 from transalg.model.embedding import embed
 from transalg.model.layers import DecoderLayer, Layer
 from transalg.model.layout import Layout
+from transalg.model.norm import NORMS
 from transalg.model.parameters import Device, Made, ParameterModule, initialise, unsharded
 
 ModelHyper = TypeVar("ModelHyper", bound=Hyper, covariant=True)  # a Transformer[DHyper] is a Transformer[Hyper]
@@ -43,6 +44,7 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
             raise refuse("dtype", "real numbers", dtype)
         super().__init__(shapes(hyper), **made)
         self.hyper = hyper
+        NORMS[hyper.norm].register(self, self._parameters)
         self.checkpointing = False  # activation checkpointing: trade time for memory in training
 
     def _stack(self, name: str, kind: Callable[..., AnyLayer]) -> nn.ModuleList:
@@ -102,7 +104,8 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
 
     def theta(self, dtype: torch.dtype = torch.float64) -> TransformerTheta:
         """The formal θ, a copy."""
-        return bridge.theta_of(self.hyper, self.matrices(), dtype)
+        theta = bridge.theta_of(self.hyper, self.matrices(), dtype)
+        return bridge.with_statistics(self.hyper, theta, dict(self.named_buffers()), dtype)
 
     def theta_gradient(self, dtype: torch.dtype = torch.float64) -> TransformerTheta:
         """The gradients of all parameters as a formal θ, 0 where the model has no such parameter."""

@@ -51,7 +51,10 @@ class Train:
     epochs: float | None = option(None, f"passes over the data, instead of steps (default: {_by_task(lambda task: task.epochs)})")
     batch_size: int = option(32, "rows in a batch, over all processes")
     batch_tokens: int | None = option(None, "tokens in a batch, instead of rows")
-    accumulate: int = option(1, "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else")
+    accumulate: int = option(
+        1,
+        "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else but batch_norm's batches",
+    )
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
     eta: float | None = option(None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})")
     schedule: str = option(

@@ -117,7 +117,9 @@ def verify(case: Case, seed: int = 0) -> Verdict:
 
 @torch.no_grad()
 def randomised(model: AnyModel, generator: torch.Generator) -> AnyModel:
-    """Every parameter random: a bias or a γ at its initial value would hide mistakes."""
+    """Every parameter and running statistic random: a bias or a γ at its initial value would hide mistakes."""
     for parameter in model.parameters():
         parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    for buffer in model.buffers():  # running means and variances, which have to be positive
+        buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator, dtype=torch.float64))
     return model
