@@ -20,7 +20,9 @@ VALUES, LADDER, LAWS, ERRATA = (
 )
 TRAINING, INFERENCE, SPECIAL = "formal/test_training.py::", "formal/test_inference.py::", "formal/test_special.py::"
 NORM, PERCEPTRON, POSITIONS, MASK = (f"formal/test_{unit}.py::" for unit in ("norm", "mlp", "positions", "mask"))
-CLASSIFICATION, SYSTEMS, EMBEDDING, SHARING = (f"formal/test_{file}.py::" for file in ("classification", "systems", "embedding", "sharing"))
+CLASSIFICATION, SYSTEMS, EMBEDDING, SHARING, ADVERSARIAL = (
+    f"formal/test_{file}.py::" for file in ("classification", "systems", "embedding", "sharing", "adversarial")
+)
 THETA, DOMAINS, MAP = "formal/test_theta.py::", "formal/test_domains.py::", "test_paper_map.py::"
 GPT2, BERT, TORCH = "parity/test_gpt2.py::", "parity/test_bert.py::", "parity/test_torch_transformer.py::"
 ED, E, D = TORCH + "test_probabilities[5-3]", BERT + "test_probabilities[7]", GPT2 + "test_probabilities[7]"
@@ -164,6 +166,8 @@ FORMAL = [
     Mutant("batch_norm", "((X - m[:, None]) ** 2).sum(dim=1) / X.shape[1]", "((X - m[:, None]) ** 2).sum(dim=1) / (X.shape[1] - 1)", NORM + "test_batch_norm_is_torchs", "formal/norm.py"),
     Mutant("batch_norm", "X.sum(dim=1) / X.shape[1]", "X.sum(dim=1) / X.shape[0]", NORM + "test_batch_norm_is_torchs", "formal/norm.py"),
     Mutant("running", "part - m_bar[gamma].to(part) * scale", "part - m_bar[gamma].to(part)", NORM + "test_with_running_statistics_it_is_torchs_in_inference", "formal/norm.py"),
+    Mutant("adversarial_loss", "epsilon * g / ", "-epsilon * g / ", ADVERSARIAL + "test_it_is_the_loss_and_the_loss_at_moved_embeddings", "formal/adversarial.py"),
+    Mutant("adversarial_loss", "return loss(theta) + loss(moved(theta, r))", "return loss(moved(theta, r))", ADVERSARIAL + "test_it_is_the_loss_and_the_loss_at_moved_embeddings", "formal/adversarial.py"),
     Mutant("RMSnorm", "(e**2).sum()", "((e - e.mean()) ** 2).sum()", NORM + "test_rmsnorm_is_torchs"),
     Mutant("tanh_GELU", "A**3", "A**2", PERCEPTRON + "test_tanh_gelu_is_torchs"),
     Mutant("paper_sinusoids", "torch.arange(1, ell_max + 1", "torch.arange(0, ell_max", POSITIONS + "test_the_papers_sinusoids"),
@@ -224,6 +228,7 @@ ENGINE = [
     Mutant("BatchNorm", "correction=0", "correction=1", BATCH_NORM + "test_statistics_are_those_of_all_tokens_and_of_no_padding", NORM),
     Mutant("BatchNorm", "torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1", "True", BATCH_NORM + "test_activation_checkpointing_counts_a_batch_once", NORM),
     Mutant("Encoder", "self.head(X)[picked] if over_tokens else self.head(X[picked])", "self.head(X[picked])", BATCH_NORM + "test_a_head_s_norm_takes_all_tokens_though_some_are_predicted", "model/architectures.py"),
+    Mutant("_row_norms", "[rows, None]", ".max().expand(len(rows), 1)", "tasks/test_adversarial.py::test_a_batch_has_the_loss_and_the_gradient_of_its_rows", "tasks/adversarial.py"),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, beta", D_EQ, NORM),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, None, eps", D_EQ, NORM),
     Mutant("rms_norm", "gamma.shape, gamma, eps)", "gamma.shape, None, eps)", D_EQ, NORM),

@@ -395,6 +395,7 @@ def _real(value: object) -> float | None:
 
 
 learning_rate = number(lambda eta: 0 < eta < math.inf, "a number in (0, ∞)")
+positive = learning_rate
 probability = number(lambda p: 0 < p < 1, "a number in (0, 1)")
 temperature = number(lambda tau: tau >= 0, "a number in [0, ∞]")
 epsilon = number(lambda eps: 0 <= eps < math.inf, "a number in [0, ∞)")

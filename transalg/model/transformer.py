@@ -27,6 +27,7 @@ ModelHyper = TypeVar("ModelHyper", bound=Hyper, covariant=True)  # a Transformer
 AnyLayer = TypeVar("AnyLayer", Layer, DecoderLayer)
 AnyTransformer = TypeVar("AnyTransformer", bound="Transformer[Hyper]")
 Logits = Float[Tensor, "B ell N_V"]
+Move = Callable[[Tensor, Layout], Tensor]  # of the embeddings of a batch
 IDs = Tensor  # B × ℓ; what may come in, `model/checks.py` says
 
 
@@ -45,6 +46,7 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
         super().__init__(shapes(hyper), **made)
         self.hyper = hyper
         NORMS[hyper.norm].register(self, self._parameters)
+        self.move: Move | None = None  # what adversarial training does to the embeddings
         self.checkpointing = False  # activation checkpointing: trade time for memory in training
 
     def _stack(self, name: str, kind: Callable[..., AnyLayer]) -> nn.ModuleList:
@@ -115,7 +117,9 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
     def _embed(self, symbol: str, ids: IDs, layout: Layout, segments: Int[Tensor, "T"] | None = None) -> Tokens:
         """Line 2 for a batch, with dropout."""
         tokens = within(symbol, layout.unpad(ids), self.hyper.N_V)
-        X = embed(self, self.hyper, tokens, layout.positions(ids.device), ids.shape[1], segments)
+        move = self.move
+        moved = None if move is None else lambda X: move(X, layout)
+        X = embed(self, self.hyper, tokens, layout.positions(ids.device), ids.shape[1], segments, moved)
         return F.dropout(X, self.hyper.dropout, self.training) if self.hyper.dropout else X
 
     def extra_repr(self) -> str:

@@ -72,6 +72,9 @@ class Train:
     loss: Literal["mean", "sum"] = option("mean", "over the predicted tokens of a batch; the paper has the sum")
     noise: float = option(0.0, "probability that a token of the input (classify, seq2seq's source) is replaced by a random one")
     token_drop: float = option(0.0, "probability that such a token is left out")
+    adversarial: float = option(
+        0.0, "ε of adversarial training, for classify: adds the loss at embeddings moved by ε where it grows fastest; twice the work"
+    )
     shuffle: bool = option(True, "draw a new order of the rows in every epoch")
     shift: bool = option(True, "cut long documents at other places in every epoch")
     seed: int = option(0, "of initialisation, order, dropout and everything else that is random")
@@ -98,7 +101,7 @@ class Train:
         for name in ("steps", "epochs", "batch_tokens", "eta", "eval_every", "save_every", "patience", "threads"):
             value = getattr(self, name)
             _require(self, f"train.{name}", value is None or 0 < value < inf, "more than 0")
-        for name in ("warmup", "weight_decay", "clip", "final"):
+        for name in ("warmup", "weight_decay", "clip", "final", "adversarial"):
             value = getattr(self, name)
             _require(self, f"train.{name}", value is None or 0 <= value < inf, "0 or more")
         for name in ("noise", "token_drop", "beta1", "beta2"):
@@ -149,6 +152,14 @@ class Config:
         if (self.train.noise or self.train.token_drop) and task.augmented_stream is None:
             others = " and ".join(name for name, other in TASKS.items() if other.augmented_stream is not None)
             raise ValueError(f"--train.noise, --train.token-drop: for {others}; {self.task} predicts what it reads")
+        if self.train.adversarial and not task.has_labels:
+            others = " and ".join(name for name, other in TASKS.items() if other.has_labels)
+            raise ValueError(f"--train.adversarial: for {others}; got {self.task}")
+        for name in ("shard", "compile"):
+            if self.train.adversarial and getattr(self.train, name):
+                raise ValueError(
+                    f"--train.{name}: expected no --train.adversarial, which takes a gradient inside the forward pass, got both"
+                )
         known = [each.name for each in fields(task.hyper_class)]
         for name in self.model:
             if name not in known or name in DERIVED:
