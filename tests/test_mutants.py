@@ -21,7 +21,9 @@ VALUES, LADDER, LAWS, ERRATA = (
 )
 TRAINING, INFERENCE, SPECIAL = "formal/test_training.py::", "formal/test_inference.py::", "formal/test_special.py::"
 NORM, PERCEPTRON, POSITIONS, MASK, POOLING = (f"formal/test_{unit}.py::" for unit in ("norm", "mlp", "positions", "mask", "pooling"))
-CLASSIFICATION, SYSTEMS, EMBEDDING = (f"formal/test_{file}.py::" for file in ("classification", "systems", "embedding"))
+CLASSIFICATION, SYSTEMS, EMBEDDING, SHARING, ADVERSARIAL = (
+    f"formal/test_{file}.py::" for file in ("classification", "systems", "embedding", "sharing", "adversarial")
+)
 THETA, DOMAINS, MAP = "formal/test_theta.py::", "formal/test_domains.py::", "test_paper_map.py::"
 GPT2, BERT, TORCH = "parity/test_gpt2.py::", "parity/test_bert.py::", "parity/test_torch_transformer.py::"
 ED, E, D = TORCH + "test_probabilities[5-3]", BERT + "test_probabilities[7]", GPT2 + "test_probabilities[7]"
@@ -161,6 +163,12 @@ FORMAL = [
     Mutant("BERT_embed", " + theta.W_s[:, s[t]]", "", SYSTEMS + "test_a_segment_adds_its_embedding_to_its_tokens_alone"),
     Mutant("biased_unembed", " + theta.b_u[:, None]", "", SYSTEMS + "test_the_output_bias_multiplies_the_odds"),
     Mutant("scaled", "sqrt(len(theta.W_e)) * ", "", SYSTEMS + "test_every_departure_departs", "formal/embedding.py"),
+    Mutant("shared", "stack[l // n * n]", "stack[l // n]", SHARING + "test_layers_that_share_are_the_first_of_them", "formal/sharing.py"),
+    Mutant("batch_norm", "((X - m[:, None]) ** 2).sum(dim=1) / X.shape[1]", "((X - m[:, None]) ** 2).sum(dim=1) / (X.shape[1] - 1)", NORM + "test_batch_norm_is_torchs", "formal/norm.py"),
+    Mutant("batch_norm", "X.sum(dim=1) / X.shape[1]", "X.sum(dim=1) / X.shape[0]", NORM + "test_batch_norm_is_torchs", "formal/norm.py"),
+    Mutant("running", "part - m_bar[gamma].to(part) * scale", "part - m_bar[gamma].to(part)", NORM + "test_with_running_statistics_it_is_torchs_in_inference", "formal/norm.py"),
+    Mutant("adversarial_loss", "epsilon * g / ", "-epsilon * g / ", ADVERSARIAL + "test_it_is_the_loss_and_the_loss_at_moved_embeddings", "formal/adversarial.py"),
+    Mutant("adversarial_loss", "return loss(theta) + loss(moved(theta, r))", "return loss(moved(theta, r))", ADVERSARIAL + "test_it_is_the_loss_and_the_loss_at_moved_embeddings", "formal/adversarial.py"),
     Mutant("RMSnorm", "(e**2).sum()", "((e - e.mean()) ** 2).sum()", NORM + "test_rmsnorm_is_torchs"),
     Mutant("tanh_GELU", "A**3", "A**2", PERCEPTRON + "test_tanh_gelu_is_torchs"),
     Mutant("paper_sinusoids", "torch.arange(1, ell_max + 1", "torch.arange(0, ell_max", POSITIONS + "test_the_papers_sinusoids"),
@@ -200,7 +208,9 @@ FORMAL = [
 ]  # fmt: skip
 
 
-EQUALITY, MODULES, CHECKS, UNITS = (f"model/test_{name}.py::" for name in ("equality", "modules", "checks", "units"))
+EQUALITY, MODULES, CHECKS, UNITS, SHARED, BATCH_NORM = (
+    f"model/test_{name}.py::" for name in ("equality", "modules", "checks", "units", "sharing", "batch_norm")
+)
 DROPOUT = "model/test_dropout.py::"
 D_EQ, E_EQ, C_EQ, ED_EQ = (
     EQUALITY + f"test_any_combination_of_departures[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper")
@@ -217,6 +227,14 @@ CPU, SHORT = "cpu/test_kernels.py::", "cpu/test_kernels.py::test_one_token_of_on
 GENERATE, DECODING = DECODED + "test_generation_is_algorithm_14[tied=True]", "inference/decoding.py"
 ENGINE = [
     # Norms, attention, layers
+    Mutant("_in_every_layer", "torch.zeros_like(part) if gradient else part.clone()", "part.clone()", SHARED + "test_theta_has_the_gradient_in_the_first_of_the_layers", "model/bridge.py"),
+    Mutant("_in_first_layer", "int(inside[0]) * n", "int(inside[0])", SHARED + "test_theta_goes_there_and_back", "model/bridge.py"),
+    Mutant("Hyper", "return l // self.shared", "return l % self.parameter_sets(next(iter(self.stacks)))", SHARED + "test_a_model_is_the_one_whose_layers_are_equal", "hyper/hyper.py"),
+    Mutant("BatchNorm", "m.lerp_(mean.to(m), MOMENTUM)", "m.lerp_(mean.to(m), 1 - MOMENTUM)", BATCH_NORM + "test_statistics_are_those_of_all_tokens_and_of_no_padding", NORM),
+    Mutant("BatchNorm", "correction=0", "correction=1", BATCH_NORM + "test_statistics_are_those_of_all_tokens_and_of_no_padding", NORM),
+    Mutant("BatchNorm", "torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1", "True", BATCH_NORM + "test_activation_checkpointing_counts_a_batch_once", NORM),
+    Mutant("Encoder", "self.head(X)[picked] if over_tokens else self.head(X[picked])", "self.head(X[picked])", BATCH_NORM + "test_a_head_s_norm_takes_all_tokens_though_some_are_predicted", "model/architectures.py"),
+    Mutant("_row_norms", "[rows, None]", ".max().expand(len(rows), 1)", "tasks/test_adversarial.py::test_a_batch_has_the_loss_and_the_gradient_of_its_rows", "tasks/adversarial.py"),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, beta", D_EQ, NORM),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, None, eps", D_EQ, NORM),
     Mutant("rms_norm", "gamma.shape, gamma, eps)", "gamma.shape, None, eps)", D_EQ, NORM),
@@ -289,7 +307,7 @@ ENGINE = [
     Mutant("segment_rows", '("W_s")[0]', '("W_s")[-1]', CHECKS + "test_segments", "model/embedding.py"),
     Mutant("matrix_name", '"W_e" if hyper.tied else "W_u"', '"W_e"', D_EQ, "model/unembedding.py"),
     Mutant("DTransformer", 'return _norm(self, X, "gamma")', "return X", D_EQ, ARCHITECTURES),
-    Mutant("Decoder", "self.logits(self.last_norm(X))", "self.logits(X)", D_LAW, DECODER),
+    Mutant("Decoder", "X = self.last_norm(X)", "pass", D_LAW, DECODER),
     Mutant("Decoder", "step.all_positions(ids.device)", "step.all_positions(ids.device) * 0", D_LAW, DECODER),
     Mutant("Encoder", '"b_f", MLPS[self.hyper.activation].activation)', '"b_f")', C_EQ, ARCHITECTURES),
     Mutant("EDTransformer", 'self._final(Z, "gamma_enc")', 'self._final(Z, "gamma_dec")', ED_EQ, ARCHITECTURES),

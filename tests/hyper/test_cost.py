@@ -49,7 +49,7 @@ def test_arithmetic_is_as_torch_counts_it(hyper: Hyper) -> None:
     ell, B = 7, 2
     ids = torch.zeros(B, ell, dtype=torch.long)
     with counted() as counter:
-        build(hyper)(*[ids] * (2 if isinstance(hyper, EDHyper) else 1))
+        build(hyper).eval()(*[ids] * (2 if isinstance(hyper, EDHyper) else 1))
     masks = [hyper.mask(stack, l) for stack, count in hyper.stacks.items() for l in range(count)]
     hidden = sum(float((~MASKS[type(mask)].formal(mask, ell)).sum()) / ell for mask in masks)
     hidden = hyper.heads.flops(hidden) + (2 * hidden * hyper.H * hyper.d_attn if hyper.positions == "relative" else 0)

@@ -14,7 +14,7 @@ from transalg.verify.cases import DEPARTURES, randomised
 
 EVEN = (4, 6, 10, 14)  # where sines and cosines come in pairs
 SIZES = ("ell_max", "d_r", "d_f")  # which some departures take with them
-MORE_VALUES: dict[str, tuple[Any, ...]] = {"eps": (1e-12,), "band": (1, 2, 5), "segments": (1,)}
+MORE_VALUES: dict[str, tuple[Any, ...]] = {"eps": (1e-12,), "band": (1, 2, 5), "segments": (1,), "shared": (3,)}
 KINDS = (DHyper, EHyper, ClassifierHyper, EDHyper)
 
 
@@ -28,7 +28,7 @@ def hypers(drawing: st.DrawFn, kind: type, **fixed: Any) -> Any:
     sizes["N_V"] = max(sizes["N_V"], 5)
     sizes["H"] = drawing(st.sampled_from((1, 2, 3)))
     for depth in ("L_enc", "L_dec") if kind is EDHyper else ("L",):
-        sizes[depth] = drawing(st.integers(1, 2)) + bool(fixed.get("band"))
+        sizes[depth] = drawing(st.integers(1, 2)) + (bool(fixed.get("band")) or fixed.get("shared", 1) > 1)
     if "ell_max" in fixed:
         sizes["ell_max"] = fixed["ell_max"]
     if "sinusoids" in fixed.get("positions", ""):
@@ -51,6 +51,8 @@ def departures(drawing: st.DrawFn, kind: type) -> dict[str, Any]:
             values[field.name] = drawing(st.sampled_from([kind.paper(field.name), *others, *MORE_VALUES.get(field.name, ())]))
     if values.get("positions") == "relative":
         values.pop("band", None)
+    if values.get("band") or values.get("norm") == "batch_norm":
+        values.pop("shared")
     return values
 
 

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.slow
 IDS = torch.randint(20, (2, 3, 7), generator=rng(1))  # for each of two processes, three rows
 
 
-def make() -> DTransformer:
-    return DTransformer(small(DHyper, tied=True), dtype=torch.float64, generator=rng(0))
+def make(shared: int = 1) -> DTransformer:
+    return DTransformer(small(DHyper, tied=True, L=3, shared=shared), dtype=torch.float64, generator=rng(0))
 
 
 def leave() -> None:
@@ -37,11 +37,11 @@ def leave() -> None:
     os._exit(0)
 
 
-def process(rank: int, folder: str, sharded: bool) -> None:
+def process(rank: int, folder: str, sharded: bool, shared: int) -> None:
     """One of two: its own rows, and what it has for a gradient, written to a file."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.FileStore(os.path.join(folder, "store"), 2), rank=rank, world_size=2)
-    model = make()
+    model = make(shared)
     objective = Objective(find("lm"), model)
     objective = shard(objective, init_device_mesh("cpu", (2,))) if sharded else DistributedDataParallel(objective)
     objective(IDS[rank]).backward()
@@ -52,14 +52,15 @@ def process(rank: int, folder: str, sharded: bool) -> None:
     leave()
 
 
-def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
-    model = make()
+@pytest.mark.parametrize("shared", [1, 2])
+def test_two_processes_have_the_gradient_of_one(tmp_path: Path, shared: int) -> None:
+    model = make(shared)
     D_loss(model, IDS.flatten(0, 1)).backward()
     expected = {name: part.grad for name, part in model.named_parameters()}
     for sharded in (False, True):
         folder = tmp_path / str(sharded)
         folder.mkdir()
-        multiprocessing.spawn(process, (str(folder), sharded), nprocs=2)
+        multiprocessing.spawn(process, (str(folder), sharded, shared), nprocs=2)
         for rank in range(2):
             assert_close(
                 load_file(folder / f"{rank}.safetensors"), expected, rtol=0, atol=tolerance(torch.float64, terms=2 * 3 * 7, depth=4)
@@ -72,7 +73,7 @@ def decoding(rank: int, folder: str) -> None:
     dist.init_process_group("gloo", store=dist.FileStore(os.path.join(folder, "store"), 2), rank=rank, world_size=2)
     mesh = init_device_mesh("cpu", (2,))
     with torch.no_grad():
-        logits = decoded(shard(make(), mesh), shard(make_pairs(), mesh))
+        logits = decoded(shard(make(shared=2), mesh), shard(make_pairs(), mesh))
     save_file(logits, os.path.join(folder, f"{rank}.safetensors"))
     leave()
 
@@ -95,7 +96,7 @@ def test_decoding_with_sharded_models(tmp_path: Path) -> None:
     for rank in range(2):
         assert_close(
             load_file(tmp_path / f"{rank}.safetensors"),
-            decoded(make(), make_pairs()),
+            decoded(make(shared=2), make_pairs()),
             rtol=0,
             atol=tolerance(torch.float64, terms=2 * 3 * 7, depth=4),
         )

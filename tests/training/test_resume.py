@@ -53,11 +53,11 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def run(task: str, folder: Path, out: str, **train_options: Any) -> Outcome:
+def run(task: str, folder: Path, out: str, model: dict[str, Any] = MODEL, **train_options: Any) -> Outcome:
     more = {"noise": 0.1, "token_drop": 0.1} if task in ("seq2seq", "classify") else {}
     chosen = {"steps": 11, "batch_size": 4, "accumulate": 2, **more, **train_options}
     report = chosen.pop("report", None)
-    return train(config(task, folder, MODEL, **chosen), folder / out, report=report)
+    return train(config(task, folder, model, **chosen), folder / out, report=report)
 
 
 def assert_same(folder: Path, one: str, other: str) -> None:
@@ -106,6 +106,16 @@ def test_every_optimiser_resumes(optimizer: str, tmp_path: Path) -> None:
     run("lm", tmp_path, "whole", optimizer=optimizer, log_every=5)
     with pytest.raises(Crash):
         run("lm", tmp_path, "crashed", optimizer=optimizer, log_every=5, report=At(9, crash))
+    train(None, tmp_path / "crashed", resume=True)
+    assert_same(tmp_path, "whole", "crashed")
+
+
+@pytest.mark.parametrize("model", [{"norm": "batch_norm"}, {"L": 3, "shared": 2}], ids=str)
+def test_running_statistics_and_shared_layers_resume(model: dict[str, Any], tmp_path: Path) -> None:
+    files(tmp_path)
+    run("lm", tmp_path, "whole", model)
+    with pytest.raises(Crash):
+        run("lm", tmp_path, "crashed", model, report=At(9, crash))
     train(None, tmp_path / "crashed", resume=True)
     assert_same(tmp_path, "whole", "crashed")
 

@@ -152,6 +152,8 @@ def parameters(
         takers = [scope.arguments[name] for name in also]
         if not isinstance(theta, kinds) or not (wider or _all_taken(theta, kinds, takers)):
             raise refuse(symbol, names, type(theta).__name__)
+        if not wider and getattr(theta, "statistics", None) is not None:
+            raise refuse(symbol, "no running statistics, which `running` puts into γ and β", "some")
         scope.sizes |= theta.sizes()
         for name, part in theta.named().items():
             scope.same(symbol, f"{symbol}.{name}", part)
@@ -393,6 +395,7 @@ def _real(value: object) -> float | None:
 
 
 learning_rate = number(lambda eta: 0 < eta < math.inf, "a number in (0, ∞)")
+positive = learning_rate
 probability = number(lambda p: 0 < p < 1, "a number in (0, 1)")
 temperature = number(lambda tau: tau >= 0, "a number in [0, ∞]")
 epsilon = number(lambda eps: 0 <= eps < math.inf, "a number in [0, ∞)")

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .components import Norm, layer_norm
+from .norm import normalized
 from .notation import columns, length
 from .theta import SomeTheta, TransformerTheta
 
@@ -54,4 +55,4 @@ def BERT_embed(
     # 1: for t∈[ℓ]: e_t ← W_e[:,x[t]] + W_p[:,t] + W_s[:,s[t]]  ⟦e_t ∈ ℝ^{d_e}⟧
     e = [theta.W_e[:, x[t]] + theta.W_p[:, t] + theta.W_s[:, s[t]] for t in range(length(x))]
     # 2: return X = [layer_norm(e_1 | γ_e, β_e), …, layer_norm(e_ℓ | γ_e, β_e)]  ⟦X ∈ ℝ^{d_e×ℓ}⟧
-    return columns(layer_norm(e_t, theta.gamma_e, theta.beta_e, eps) for e_t in e)
+    return normalized(columns(e), theta.gamma_e, theta.beta_e, eps, layer_norm)

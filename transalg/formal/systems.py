@@ -22,8 +22,8 @@ from .domains import checked, epsilon, masks, parameters, segments, starting_wit
 from .embedding import BERT_embed, BERTEmbeddingTheta, embed
 from .mask import Masks, bidirectional, unidirectional
 from .mlp import MLP, Perceptron, ReLU_MLP
-from .norm import RMSnorm
-from .notation import GELU, Activation, columns, length, softmax
+from .norm import RMSnorm, normalized
+from .notation import GELU, Activation, length, softmax
 from .pooling import Pooling, bos_pooling
 from .positions import RelativeAttention, without_positions
 from .theta import DecoderLayer, DTheta, EDTheta, Layer
@@ -71,11 +71,11 @@ def pre_norm(
     One layer, the norm before each sub-layer: lines 5–8 of Algorithm 10.
     """
     # 1: for t∈[ℓ]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^1, β_l^1)  ⟦X̃ ∈ ℝ^{d_e×ℓ}⟧
-    X_tilde = columns(layer_norm(e, theta_l.gamma1, theta_l.beta1, eps) for e in X.T)
+    X_tilde = normalized(X, theta_l.gamma1, theta_l.beta1, eps, layer_norm)
     # 2: X ← X + dropout(MHAttention(X̃ | 𝒲_l, Mask))  ⟦X ∈ ℝ^{d_e×ℓ}⟧
     X = X + dropout(MHAttention(X_tilde, X_tilde, theta_l.W, Mask))
     # 3: for t∈[ℓ]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^2, β_l^2)
-    X_tilde = columns(layer_norm(e, theta_l.gamma2, theta_l.beta2, eps) for e in X.T)
+    X_tilde = normalized(X, theta_l.gamma2, theta_l.beta2, eps, layer_norm)
     # 4: return X + dropout(MLP(X̃ | 𝒲_mlp^l))  ⟦X ∈ ℝ^{d_e×ℓ}⟧
     return X + dropout(MLP(X_tilde, theta_l.mlp))
 
@@ -98,11 +98,11 @@ def post_norm(
     # 1: X ← X + dropout(MHAttention(X | 𝒲_l, Mask))  ⟦X ∈ ℝ^{d_e×ℓ}⟧
     X = X + dropout(MHAttention(X, X, theta_l.W, Mask))
     # 2: for t∈[ℓ]: X[:,t] ← layer_norm(X[:,t] | γ_l^1, β_l^1)
-    X = columns(layer_norm(e, theta_l.gamma1, theta_l.beta1, eps) for e in X.T)
+    X = normalized(X, theta_l.gamma1, theta_l.beta1, eps, layer_norm)
     # 3: X ← X + dropout(MLP(X | 𝒲_mlp^l))
     X = X + dropout(MLP(X, theta_l.mlp))
     # 4: return for t∈[ℓ]: layer_norm(X[:,t] | γ_l^2, β_l^2)  ⟦X ∈ ℝ^{d_e×ℓ}⟧
-    return columns(layer_norm(e, theta_l.gamma2, theta_l.beta2, eps) for e in X.T)
+    return normalized(X, theta_l.gamma2, theta_l.beta2, eps, layer_norm)
 
 
 def pre_norm_decoder(
@@ -121,15 +121,15 @@ def pre_norm_decoder(
     One layer of the decoder, the norm before each sub-layer.
     """
     # 1: for t∈[ℓ_x]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^3, β_l^3)  ⟦X̃ ∈ ℝ^{d_e×ℓ_x}⟧
-    X_tilde = columns(layer_norm(e, theta_l.gamma3, theta_l.beta3, eps) for e in X.T)
+    X_tilde = normalized(X, theta_l.gamma3, theta_l.beta3, eps, layer_norm)
     # 2: X ← X + dropout(MHAttention(X̃ | 𝒲_l^dec, Mask[t,t′]≡⟦t ≤ t′⟧))  ⟦X ∈ ℝ^{d_e×ℓ_x}⟧
     X = X + dropout(MHAttention(X_tilde, X_tilde, theta_l.W_dec, unidirectional(X.shape[1])))
     # 3: for t∈[ℓ_x]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^4, β_l^4)
-    X_tilde = columns(layer_norm(e, theta_l.gamma4, theta_l.beta4, eps) for e in X.T)
+    X_tilde = normalized(X, theta_l.gamma4, theta_l.beta4, eps, layer_norm)
     # 4: X ← X + dropout(MHAttention(X̃, Z | 𝒲_l^e/d, Mask≡1))
     X = X + dropout(MHAttention(X_tilde, Z, theta_l.W_ed, bidirectional(Z.shape[1], X.shape[1])))
     # 5: for t∈[ℓ_x]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^5, β_l^5)
-    X_tilde = columns(layer_norm(e, theta_l.gamma5, theta_l.beta5, eps) for e in X.T)
+    X_tilde = normalized(X, theta_l.gamma5, theta_l.beta5, eps, layer_norm)
     # 6: return X + dropout(MLP(X̃ | 𝒲_mlp^l))  ⟦X ∈ ℝ^{d_e×ℓ_x}⟧
     return X + dropout(MLP(X_tilde, theta_l.mlp))
 
@@ -152,15 +152,15 @@ def post_norm_decoder(
     # 1: X ← X + dropout(MHAttention(X | 𝒲_l^dec, Mask[t,t′]≡⟦t ≤ t′⟧))  ⟦X ∈ ℝ^{d_e×ℓ_x}⟧
     X = X + dropout(MHAttention(X, X, theta_l.W_dec, unidirectional(X.shape[1])))
     # 2: for t∈[ℓ_x]: X[:,t] ← layer_norm(X[:,t] | γ_l^3, β_l^3)
-    X = columns(layer_norm(e, theta_l.gamma3, theta_l.beta3, eps) for e in X.T)
+    X = normalized(X, theta_l.gamma3, theta_l.beta3, eps, layer_norm)
     # 3: X ← X + dropout(MHAttention(X, Z | 𝒲_l^e/d, Mask≡1))
     X = X + dropout(MHAttention(X, Z, theta_l.W_ed, bidirectional(Z.shape[1], X.shape[1])))
     # 4: for t∈[ℓ_x]: X[:,t] ← layer_norm(X[:,t] | γ_l^4, β_l^4)
-    X = columns(layer_norm(e, theta_l.gamma4, theta_l.beta4, eps) for e in X.T)
+    X = normalized(X, theta_l.gamma4, theta_l.beta4, eps, layer_norm)
     # 5: X ← X + dropout(MLP(X | 𝒲_mlp^l))
     X = X + dropout(MLP(X, theta_l.mlp))
     # 6: return for t∈[ℓ_x]: layer_norm(X[:,t] | γ_l^5, β_l^5)  ⟦X ∈ ℝ^{d_e×ℓ_x}⟧
-    return columns(layer_norm(e, theta_l.gamma5, theta_l.beta5, eps) for e in X.T)
+    return normalized(X, theta_l.gamma5, theta_l.beta5, eps, layer_norm)
 
 
 # Decoder only: GPT, Gopher ------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def GPT(
         X = block(X, theta_l, Mask(ell, l), eps=eps, layer_norm=layer_norm, dropout=dropout, **sublayers)
     # 5: end
     # 6: for t∈[ℓ]: X[:,t] ← layer_norm(X[:,t] | γ, β)
-    X = columns(layer_norm(e, theta.gamma, theta.beta, eps) for e in X.T)
+    X = normalized(X, theta.gamma, theta.beta, eps, layer_norm)
     # 7: return P = unembed(X | θ)  ⟦P ∈ ℝ^{N_V×ℓ}⟧
     return unembed(X, theta)
 
@@ -270,7 +270,7 @@ def encode(
     # 6: X ← GELU(W_f X + b_f 1ᵀ)  ⟦X ∈ ℝ^{d_f×ℓ}⟧
     X = GELU(theta.W_f @ X + theta.b_f[:, None])
     # 7: return for t∈[ℓ]: layer_norm(X[:,t] | γ, β)  ⟦X ∈ ℝ^{d_f×ℓ}⟧
-    return columns(layer_norm(e, theta.gamma, theta.beta, eps) for e in X.T)
+    return normalized(X, theta.gamma, theta.beta, eps, layer_norm)
 
 
 @checked(theta=parameters(BERTTheta, wider_layers=True), x=tokens, s=segments)
@@ -369,7 +369,7 @@ def PreNormEDTransformer(
         Z = block(Z, theta_l, Mask, eps=eps, layer_norm=layer_norm, dropout=dropout, MLP=MLP, **heads)
     # 5: end
     # 6: for t∈[ℓ_z]: Z[:,t] ← layer_norm(Z[:,t] | γ_enc, β_enc)
-    Z = columns(final_norm(e, theta.gamma_enc, theta.beta_enc, eps) for e in Z.T)
+    Z = normalized(Z, theta.gamma_enc, theta.beta_enc, eps, final_norm)
     # 7: X ← dropout(embed(x | θ))  ⟦X ∈ ℝ^{d_e×ℓ_x}⟧
     X = dropout(embed(x, theta))
     # 8: for l = 1, 2, …, L_dec do
@@ -378,6 +378,6 @@ def PreNormEDTransformer(
         X = decoder_block(X, Z, theta_l, eps=eps, layer_norm=layer_norm, dropout=dropout, MLP=MLP, **heads)
     # 10: end
     # 11: for t∈[ℓ_x]: X[:,t] ← layer_norm(X[:,t] | γ_dec, β_dec)
-    X = columns(final_norm(e, theta.gamma_dec, theta.beta_dec, eps) for e in X.T)
+    X = normalized(X, theta.gamma_dec, theta.beta_dec, eps, final_norm)
     # 12: return P = unembed(X | θ)  ⟦P ∈ ℝ^{N_V×ℓ_x}⟧
     return unembed(X, theta)

@@ -11,6 +11,16 @@ from .tree import Device, Theta
 
 Special = tuple[int | None, int | None, int | None]  # the IDs of mask_token, bos_token and eos_token
 SPECIAL = ("mask_token", "bos_token", "eos_token")
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """The running mean m̄ and variance v̄ of each batch_norm, by the name of its γ. No gradient trains them."""
+
+    m: dict[str, Tensor]
+    v: dict[str, Tensor]
+
+
 AnyTransformerTheta = TypeVar("AnyTransformerTheta", bound="TransformerTheta")
 
 
@@ -111,12 +121,13 @@ class TransformerTheta(Theta):
     """What the θ of all transformers share: the embeddings, and with them the vocabulary (§4).
 
     `special` has the IDs of mask_token, bos_token and eos_token, None for one that the vocabulary does not
-    have. Without it they are the last three, as in the paper.
+    have. Without it they are the last three, as in the paper. `statistics` are those of batch_norm.
     """
 
     W_e: Float[Tensor, "d_e N_V"]
     W_p: Float[Tensor, "d_e ell_max"]
     special: Special | None = field(default=None, kw_only=True)
+    statistics: Statistics | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

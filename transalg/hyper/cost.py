@@ -26,7 +26,9 @@ def flops_per_token(hyper: Hyper, ell: int, batch: int = 1) -> float:
     An encoder–decoder's token is a pair, one of z and one of x.
     """
     matrices = sum(
-        prod(shape) for name, shape in shapes(hyper).items() if len(shape) == 2 and name not in TABLES and name.rpartition(".")[2][0] == "W"
+        prod(shape) * _uses(hyper, name)
+        for name, shape in shapes(hyper).items()
+        if len(shape) == 2 and name not in TABLES and name.rpartition(".")[2][0] == "W"
     )
     if hyper.tied:
         matrices += hyper.N_V * hyper.d_e
@@ -37,6 +39,12 @@ def flops_per_token(hyper: Hyper, ell: int, batch: int = 1) -> float:
     if isinstance(hyper, EDHyper):
         keys += hyper.L_dec * Mask().keys(ell)  # attention to z
     return 2 * matrices + hyper.heads.flops(keys) + POSITIONS[hyper.positions].flops(hyper, keys, batch)
+
+
+def _uses(hyper: Hyper, name: str) -> int:
+    """How many layers have the parameter of this name."""
+    stack, _, rest = name.partition(".")
+    return sum(hyper.parameter_set(l) == int(rest.split(".")[0]) for l in range(hyper.stacks[stack])) if rest else 1
 
 
 def cache_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> int:

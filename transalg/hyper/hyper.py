@@ -63,11 +63,12 @@ class Hyper(HasSpecialTokens):
 
     special: SpecialTokens | None = departure(None, "the IDs of mask, bos and eos; the last three of the vocabulary unless given")
     eps: float = departure(1e-5, "ε of the norms; the paper has none")
-    norm: str = departure("layer_norm", "RMSnorm is layer_norm with m = β = 0", NORMS)
+    norm: str = departure("layer_norm", _choices(NORMS), NORMS)
     norm_first: bool = departure(False, "norms before the sub-layers (Algorithm 10) or after them (Algorithms 8, 9)")
     activation: str = departure("GELU", "of the MLPs; tanh_GELU approximates GELU", MLPS)
     positions: str = departure("learned", _choices(POSITIONS), POSITIONS)
     tied: bool = departure(False, "W_u = W_eᵀ, one matrix for embedding and unembedding")
+    shared: int = departure(1, "how many consecutive layers share one set of parameters; all of them if no stack has more (ALBERT)")
     scaled: bool = departure(False, "token embeddings are √d_e W_e[:,v]")
     dropout: float = departure(0.0, "probability that training drops an element of the embeddings or of a sub-layer's output")
     attention_dropout: float = departure(0.0, "probability that training drops an attention weight")
@@ -99,6 +100,9 @@ class Hyper(HasSpecialTokens):
         self.require("eps", is_real(self.eps) and 0 <= self.eps < inf, "a number in [0, ∞)")
         positive = self.init_std is None or (is_real(self.init_std) and 0 < self.init_std < inf)
         self.require("init_std", positive, "a number in (0, ∞), or None")
+        self.require("shared", is_integer(self.shared) and self.shared >= 1, "a number of layers, 1 or more")
+        sharing = f"1 with norm={self.norm}, whose running statistics are those of one layer"
+        self.require("shared", self.shared == 1 or not NORMS[self.norm].running, sharing)
         self._check_positions()
 
     def _check_positions(self) -> None:
@@ -130,6 +134,14 @@ class Hyper(HasSpecialTokens):
     def stacks(self) -> dict[str, int]:
         """The stacks of layers by name, and how many layers each has."""
         return {"layers": self.sizes()["L"]}
+
+    def parameter_sets(self, stack: str) -> int:
+        """How many sets of parameters the layers of a stack have."""
+        return -(-self.stacks[stack] // self.shared)
+
+    def parameter_set(self, l: int) -> int:
+        """Which of them layer l has, both counted from 0."""
+        return l // self.shared
 
     def sublayers(self, stack: str) -> int:
         """How many sub-layers add to the residual stream of a stack."""
@@ -203,6 +215,7 @@ class DHyper(Hyper):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require("band", self.band is None or (is_integer(self.band) and self.band >= 1), "a width of at least 1, or None")
+        self.require("shared", self.shared == 1 or self.band is None, "1 with a band, which is not in every layer")
 
     def mask(self, stack: str, l: int) -> Mask:
         return Causal() if self.band is None or l % 2 == 0 else Band(self.band)

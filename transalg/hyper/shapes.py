@@ -29,9 +29,7 @@ def _under(name: str, shapes: Shapes) -> Shapes:
 
 
 def _decoder(hyper: Hyper) -> Shapes:
-    return (
-        _layers("layers", hyper.sizes()["L"], hyper) | NORMS[hyper.norm].shapes("gamma", hyper.d_e) | unembedding.shapes(hyper, hyper.d_e)
-    )
+    return _layers("layers", hyper) | NORMS[hyper.norm].shapes("gamma", hyper.d_e) | unembedding.shapes(hyper, hyper.d_e)
 
 
 def _encoder(hyper: Hyper) -> Shapes:
@@ -45,28 +43,28 @@ def _classifier(hyper: Hyper) -> Shapes:
 def _encoding(hyper: Hyper) -> Shapes:
     """Up to line 11 of Algorithm 9."""
     d_f = hyper.sizes()["d_f"]
-    return _layers("layers", hyper.sizes()["L"], hyper) | linear("W_f", d_f, hyper.d_e) | NORMS[hyper.norm].shapes("gamma", d_f)
+    return _layers("layers", hyper) | linear("W_f", d_f, hyper.d_e) | NORMS[hyper.norm].shapes("gamma", d_f)
 
 
 def _encoder_decoder(hyper: Hyper) -> Shapes:
-    norm, result = NORMS[hyper.norm], _layers("enc", hyper.sizes()["L_enc"], hyper)
-    for l in range(hyper.sizes()["L_dec"]):
+    norm, result = NORMS[hyper.norm], _layers("enc", hyper)
+    for i in range(hyper.parameter_sets("dec")):
         layer = _under("W_dec", _self_attention(hyper)) | _under("W_ed", hyper.heads.cross_shapes(hyper.d_e))
         layer |= MLPS[hyper.activation].shapes(3, hyper.d_e, hyper.d_mlp)
         for gamma in ("gamma3", "gamma4", "gamma5"):
             layer |= norm.shapes(gamma, hyper.d_e)
-        result |= _under(f"dec.{l}", layer)
+        result |= _under(f"dec.{i}", layer)
     if hyper.norm_first:
         result |= norm.shapes("gamma_enc", hyper.d_e) | norm.shapes("gamma_dec", hyper.d_e)
     return result | unembedding.shapes(hyper, hyper.d_e)
 
 
-def _layers(name: str, count: int, hyper: Hyper) -> Shapes:
-    """Layers of self-attention and an MLP."""
+def _layers(stack: str, hyper: Hyper) -> Shapes:
+    """Layers of self-attention and an MLP, each set of parameters once."""
     norm = NORMS[hyper.norm]
     layer = _under("W", _self_attention(hyper)) | norm.shapes("gamma1", hyper.d_e)
     layer |= MLPS[hyper.activation].shapes(1, hyper.d_e, hyper.d_mlp) | norm.shapes("gamma2", hyper.d_e)
-    return {f"{name}.{l}.{key}": shape for l in range(count) for key, shape in layer.items()}
+    return {f"{stack}.{i}.{key}": shape for i in range(hyper.parameter_sets(stack)) for key, shape in layer.items()}
 
 
 def _self_attention(hyper: Hyper) -> Shapes:

@@ -33,8 +33,8 @@ class DTransformer(Decoder[DHyper]):
         self.reset_parameters(generator)
 
     @property
-    def decoding_layers(self) -> nn.ModuleList:
-        return self.layers
+    def decoding_layers(self) -> list[nn.Module]:
+        return self.in_order("layers")
 
     def forward(self, ids: IDs, lengths: Lengths = None) -> Logits:
         """Logits, B × ℓ × N_V, of what follows each token; 0 after a row's length."""
@@ -46,7 +46,7 @@ class DTransformer(Decoder[DHyper]):
         ids = token_ids("ids", ids, self.hyper.ell_max)
         tokens = layout(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
         X = self._embed("ids", ids, tokens)
-        for layer in self.layers:
+        for layer in self.in_order("layers"):
             X = self._through(layer, X, tokens)
         return self.last_norm(X), tokens
 
@@ -74,7 +74,7 @@ class Encoder(Transformer[ModelHyper]):
         ids = token_ids("ids", ids, self.hyper.ell_max)
         tokens = layout(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
         X = self._embed("ids", ids, tokens, self._segments(segments, ids, tokens))
-        for layer in self.layers:
+        for layer in self.in_order("layers"):
             X = self._through(layer, X, tokens)
         return X, tokens
 
@@ -88,8 +88,11 @@ class Encoder(Transformer[ModelHyper]):
             raise refuse("segments", f"a segment for every token, {tuple(ids.shape)}", tuple(segments.shape))
         return within("segments", tokens.unpad(segments), self.hyper.segments, "N_S")
 
-    def head(self, X: Tokens) -> Float[Tensor, "T d_f"]:
-        """Lines 10 and 11."""
+    def head(self, X: Tokens, picked: Int[Tensor, "n"] | slice | None = None) -> Float[Tensor, "n d_f"]:
+        """Lines 10 and 11, of the picked tokens; of all of them unless given."""
+        if picked is not None:
+            over_tokens = self.training and NORMS[self.hyper.norm].over_tokens
+            return self.head(X)[picked] if over_tokens else self.head(X[picked])
         return _norm(self, self.linear(X, "W_f", "b_f", MLPS[self.hyper.activation].activation), "gamma")
 
 
@@ -133,8 +136,8 @@ class EDTransformer(Decoder[EDHyper]):
         self.reset_parameters(generator)
 
     @property
-    def decoding_layers(self) -> nn.ModuleList:
-        return self.dec
+    def decoding_layers(self) -> list[nn.Module]:
+        return self.in_order("dec")
 
     def forward(self, z: Int[Tensor, "B ell_z"], x: IDs, z_lengths: Lengths = None, x_lengths: Lengths = None) -> Logits:
         """Logits, B × ℓ_x × N_V, of what follows each token of x; 0 after a row's length."""
@@ -150,7 +153,7 @@ class EDTransformer(Decoder[EDHyper]):
         z_tokens, x_tokens, buckets = paired(tuple(z.shape), lengths[0], tuple(x.shape), lengths[1], z.device)
         Z = self._encode(z, z_tokens)
         X = self._embed("x", x, x_tokens)
-        for layer in self.dec:
+        for layer in self.in_order("dec"):
             X = self._through(layer, X, Z, x_tokens, z_tokens, buckets)
         return self.last_norm(X), x_tokens
 
@@ -162,7 +165,7 @@ class EDTransformer(Decoder[EDHyper]):
 
     def _encode(self, z: Int[Tensor, "B ell_z"], tokens: Layout) -> Tokens:
         Z = self._embed("z", z, tokens)
-        for layer in self.enc:
+        for layer in self.in_order("enc"):
             Z = self._through(layer, Z, tokens)
         return self._final(Z, "gamma_enc")
 
@@ -181,7 +184,7 @@ class EDTransformer(Decoder[EDHyper]):
         cache = self._new_cache(len(z), ell)
         with evaluating(self):
             Z, tokens = self.encode(z, z_lengths)
-        for layer in self.dec:
+        for layer in self.in_order("dec"):
             k, v = (tokens.pad(part).transpose(1, 2).contiguous() for part in layer.keys_and_values(Z))  # type: ignore[operator]
             cache.cross.append((k, v))
         if tokens.token_index is not None:

@@ -10,7 +10,7 @@ from transalg.formal import DTheta, EDTheta, ETheta
 from transalg.formal.classification import ECTheta
 from transalg.formal.domains import refuse
 from transalg.formal.systems import BERTClassifierTheta, BERTTheta, PreNormEDTheta
-from transalg.formal.theta import DecoderLayer, Layer, MHAttentionTheta, TransformerTheta
+from transalg.formal.theta import DecoderLayer, Layer, MHAttentionTheta, Statistics, TransformerTheta
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper, SpecialTokens
 from transalg.hyper.embedding import TABLES
 from transalg.hyper.hyper import Value
@@ -18,6 +18,7 @@ from transalg.hyper.norm import NORMS as NORM_PARAMETERS
 from transalg.hyper.positions import POSITIONS as POSITION_PARAMETERS
 from transalg.hyper.shapes import shapes
 from transalg.model.mlp import MLPS
+from transalg.model.norm import NORMS
 from transalg.model.positions import POSITIONS
 
 Named = dict[str, Tensor]
@@ -39,7 +40,7 @@ def plain(hyper: Hyper) -> bool:
     if isinstance(hyper, DHyper):
         return True
     more = isinstance(hyper, EHyper) and (hyper.segments or hyper.embedding_norm or hyper.output_bias)
-    return not (more or hyper.norm_first) and MLPS[hyper.activation].literal
+    return not (more or hyper.norm_first) and MLPS[hyper.activation].literal and NORMS[hyper.norm].literal
 
 
 # Model → θ -------------------------------------------------------------------------------------------------------------
@@ -52,12 +53,43 @@ def theta_of(hyper: Hyper, state: Mapping[str, Tensor], dtype: torch.dtype, *, g
         stack, _, symbol = name.rpartition(".")
         for formal_symbol, value in _apart(symbol, part, hyper):
             named[f"{stack}.{formal_symbol}" if stack else formal_symbol] = value.to(dtype, copy=True).contiguous()
+    named = _in_every_layer(hyper, named, gradient)
     further = {name: named.pop(name) for name in list(named) if _further(name)}
     for name, value in _absent(hyper, named, gradient).items():
         named.setdefault(name, value)
     special = None if hyper.special is None else (hyper.special.mask, hyper.special.bos, hyper.special.eos)
     theta = theta_kind(hyper).from_named(named, special)
     return _widened(theta, hyper, further) if further else theta
+
+
+def with_statistics(hyper: Hyper, theta: TransformerTheta, buffers: Named, dtype: torch.dtype) -> TransformerTheta:
+    """θ with the running statistics of the model's norms, if they have some."""
+    if not NORM_PARAMETERS[hyper.norm].running:
+        return theta
+    m, v = ({gamma: buffers[names[i]].to(dtype, copy=True) for gamma, names in _statistics(hyper).items()} for i in range(2))
+    return replace(theta, statistics=Statistics(m, v))
+
+
+def _statistics(hyper: Hyper) -> dict[str, tuple[str, ...]]:
+    """The names of the running statistics of every norm that has some, under that of its γ."""
+    names = {name: name.rpartition(".") for name in shapes(hyper) if name.rpartition(".")[2].startswith("gamma")}
+    statistics = NORM_PARAMETERS[hyper.norm].statistics
+    return {name: tuple(stack + dot + one for one in statistics(gamma)) for name, (stack, dot, gamma) in names.items() if statistics(gamma)}
+
+
+def _in_every_layer(hyper: Hyper, named: Named, gradient: bool) -> Named:
+    """A copy for each of the layers that share a set of parameters; of their gradient, all for the first of them and 0 for the others."""
+    result: Named = {}
+    for name, part in named.items():
+        stack, _, symbol = name.partition(".")
+        if not symbol:
+            result[name] = part
+            continue
+        which, _, symbol = symbol.partition(".")
+        first, *others = (l for l in range(hyper.stacks[stack]) if hyper.parameter_set(l) == int(which))
+        result[f"{stack}.{first}.{symbol}"] = part
+        result |= {f"{stack}.{l}.{symbol}": torch.zeros_like(part) if gradient else part.clone() for l in others}
+    return result
 
 
 def _further(name: str) -> bool:
@@ -205,14 +237,39 @@ def state_of(theta: TransformerTheta, hyper: Hyper) -> Named:
     W_p = POSITIONS[hyper.positions].formal_table(hyper)
     if W_p is not None and W_p.any() and not torch.allclose(named["W_p"], W_p.to(named["W_p"])):
         raise refuse("theta", f"the W_p of positions={hyper.positions}", "another W_p")
-    return {name: _together(name, named, hyper) for name in shapes(hyper)}
+    for stack, count in hyper.stacks.items():
+        for l in range(count):
+            _check_shared(theta, stack, l, hyper.shared)
+    state = {name: _together(_in_first_layer(name, hyper.shared), named, hyper) for name in shapes(hyper)}
+    for gamma, (m, v) in _statistics(hyper).items():
+        if theta.statistics is None or gamma not in theta.statistics.m:
+            raise refuse("theta", f"running statistics of {gamma}, for norm={hyper.norm}", "none")
+        state |= {m: theta.statistics.m[gamma], v: theta.statistics.v[gamma]}
+    return state
+
+
+def _check_shared(theta: TransformerTheta, stack: str, l: int, n: int) -> None:
+    """Layer l has the parameters of the first of the n layers that it shares them with."""
+    first, layer = getattr(theta, stack)[l // n * n].named(), getattr(theta, stack)[l].named()
+    for name, part in layer.items():
+        if first.keys() != layer.keys() or not part.equal(first[name]):
+            raise refuse("theta", f"{stack}.{l} as {stack}.{l // n * n}, for shared={n}", f"another {stack}.{l}.{name}")
+
+
+def _in_first_layer(name: str, n: int) -> str:
+    """The name that one of the engine's parameters has in the first of the n layers that share it."""
+    stack, *inside = name.split(".")
+    return ".".join([stack, str(int(inside[0]) * n), *inside[1:]]) if inside else name
 
 
 def check_nothing_lost(theta: TransformerTheta, hyper: Hyper, state: Named) -> None:
     """Refuse a θ with a part that the model would leave out although it acts."""
     W_p = POSITIONS[hyper.positions].formal_table(hyper)
     idle = {"W_p"} if W_p is not None and not W_p.any() else set()
-    modelled = theta_of(hyper, state, next(iter(state.values())).dtype).named()
+    if theta.statistics is not None and not NORM_PARAMETERS[hyper.norm].running:
+        raise refuse("theta", f"no running statistics, for norm={hyper.norm}", "some")
+    parameters = {name: state[name] for name in shapes(hyper)}
+    modelled = theta_of(hyper, parameters, next(iter(state.values())).dtype).named()
     for name, part in theta.named().items():
         symbol = name.rpartition(".")[2]
         if symbol in idle or (symbol.startswith("beta") and not NORM_PARAMETERS[hyper.norm].offset):

@@ -13,6 +13,7 @@ from transalg.formal.components import MultiHead, Norm
 from transalg.formal.embedding import BERT_embed, scaled
 from transalg.formal.norm import no_norm
 from transalg.formal.positions import with_positions
+from transalg.formal.sharing import shared
 from transalg.formal.systems import (
     BERT,
     GPT,
@@ -46,6 +47,7 @@ class FormalCounterpart:
     layer_norm: Norm
     MHAttention: MultiHead
     further: dict[str, Callable[..., object]]  # the activation or MLP, the Mask, the block, …
+    training: bool = False  # whether norms are those of training, which matters to batch_norm alone
 
     @property
     def components(self) -> dict[str, object]:
@@ -59,6 +61,7 @@ class FormalCounterpart:
 
     def acting(self, theta: TransformerTheta) -> TransformerTheta:
         """θ with what the departures make of it. What the model does not learn is constant, so that its gradient is 0."""
+        theta = NORMS[self.hyper.norm].acting(theta, self.hyper.eps, training=self.training)
         return _as_it_acts(self.hyper, theta)
 
     def departures(self) -> dict[str, Value]:
@@ -66,57 +69,56 @@ class FormalCounterpart:
         return {name: value for name, value in self.hyper.departures().items() if name not in TRAINING and name != "special"}
 
 
-def formal_counterpart(hyper: Hyper) -> FormalCounterpart:
-    """The formal algorithm of a model with these hyperparameters."""
-    function, further = COUNTERPARTS[type(hyper)](hyper)
-    return FormalCounterpart(hyper, function, NORMS[hyper.norm].formal, POSITIONS[hyper.positions].formal_attention, further)
+def formal_counterpart(hyper: Hyper, *, training: bool = False) -> FormalCounterpart:
+    """The formal algorithm of a model with these hyperparameters; in training without dropout, if so."""
+    norm = NORMS[hyper.norm].formal_in_training if training else NORMS[hyper.norm].formal
+    function, further = COUNTERPARTS[type(hyper)](hyper, norm)
+    return FormalCounterpart(hyper, function, norm, POSITIONS[hyper.positions].formal_attention, further, training)
 
 
 Counterpart = tuple[Callable[..., Tensor], dict[str, Callable[..., object]]]
 
 
-def _decoder(hyper: Hyper) -> Counterpart:
+def _decoder(hyper: Hyper, norm: Norm) -> Counterpart:
     mlp, mask = MLPS[hyper.activation], formal_mask(hyper)
-    if hyper.norm_first and mlp.literal:
+    if hyper.norm_first and mlp.literal and NORMS[hyper.norm].literal:
         return DTransformer, {"GELU": mlp.formal_activation, "Mask": mask}
     return GPT, {"MLP": mlp.formal, "Mask": mask, "block": pre_norm if hyper.norm_first else post_norm}
 
 
-def _encoder(hyper: Hyper) -> Counterpart:
-    return _encoding(hyper, ETransformer, BERT)
+def _encoder(hyper: Hyper, norm: Norm) -> Counterpart:
+    return _encoding(hyper, norm, ETransformer, BERT)
 
 
-def _classifier(hyper: Hyper) -> Counterpart:
+def _classifier(hyper: Hyper, norm: Norm) -> Counterpart:
     assert isinstance(hyper, ClassifierHyper)
-    function, further = _encoding(hyper, EClassifier, BERTClassifier)
+    function, further = _encoding(hyper, norm, EClassifier, BERTClassifier)
     return function, further | {"pooling": POOLINGS[hyper.pooling].formal}
 
 
-def _encoding(hyper: Hyper, literal: Callable[..., Tensor], system: Callable[..., Tensor]) -> Counterpart:
+def _encoding(hyper: Hyper, norm: Norm, literal: Callable[..., Tensor], system: Callable[..., Tensor]) -> Counterpart:
     mlp = MLPS[hyper.activation]
     if plain(hyper):
         return literal, {"GELU": mlp.formal_activation}
-    norm = NORMS[hyper.norm].formal if isinstance(hyper, EHyper) and hyper.embedding_norm else no_norm
+    embedding_norm = norm if isinstance(hyper, EHyper) and hyper.embedding_norm else no_norm
     block = pre_norm if hyper.norm_first else post_norm
     return system, {
         "GELU": mlp.formal_activation,
         "MLP": mlp.formal,
-        "embed": partial(BERT_embed, layer_norm=norm),
+        "embed": partial(BERT_embed, layer_norm=embedding_norm),
         "block": block,
     }
 
 
-def _encoder_decoder(hyper: Hyper) -> Counterpart:
+def _encoder_decoder(hyper: Hyper, norm: Norm) -> Counterpart:
     mlp = MLPS[hyper.activation]
     if plain(hyper):
         return EDTransformer, {"ReLU": mlp.formal_activation}
-    block, decoder_block, final_norm = (
-        (pre_norm, pre_norm_decoder, NORMS[hyper.norm].formal) if hyper.norm_first else (post_norm, post_norm_decoder, no_norm)
-    )
+    block, decoder_block, final_norm = (pre_norm, pre_norm_decoder, norm) if hyper.norm_first else (post_norm, post_norm_decoder, no_norm)
     return PreNormEDTransformer, {"MLP": mlp.formal, "block": block, "decoder_block": decoder_block, "final_norm": final_norm}
 
 
-COUNTERPARTS: dict[type[Hyper], Callable[[Hyper], Counterpart]] = {
+COUNTERPARTS: dict[type[Hyper], Callable[[Hyper, Norm], Counterpart]] = {
     DHyper: _decoder,
     EHyper: _encoder,
     ClassifierHyper: _classifier,
@@ -129,6 +131,8 @@ def _as_it_acts(hyper: Hyper, theta: TransformerTheta) -> TransformerTheta:
         theta = tied(theta)  # type: ignore[type-var]
     if hyper.scaled:
         theta = scaled(theta)
+    if hyper.shared > 1:
+        theta = shared(theta, hyper.shared)
     W_p = POSITIONS[hyper.positions].formal_table(hyper)
     if W_p is not None:
         theta = with_positions(theta, W_p)

@@ -23,8 +23,8 @@ class Decoder(Transformer[ModelHyper]):
     """A model that predicts the next token, and so can decode."""
 
     @property
-    def decoding_layers(self) -> nn.ModuleList:
-        """Those that attend to the tokens so far."""
+    def decoding_layers(self) -> list[nn.Module]:
+        """Those that attend to the tokens so far, from the first to the last."""
         raise NotImplementedError
 
     def last_norm(self, X: Tokens) -> Tokens:
@@ -44,9 +44,10 @@ class Decoder(Transformer[ModelHyper]):
         with evaluating(self):
             for l, layer in enumerate(self.decoding_layers):
                 X = layer.decode(X, cache, l, step)  # type: ignore[operator]
-        cache.advance(step)
-        X, token_mask = _last(X, step, token_mask) if last else (X, token_mask)
-        logits = self.logits(self.last_norm(X)).view(*ids.shape[: 1 if last else 2], -1)
+            cache.advance(step)
+            X, token_mask = _last(X, step, token_mask) if last else (X, token_mask)
+            X = self.last_norm(X)
+        logits = self.logits(X).view(*ids.shape[: 1 if last else 2], -1)
         return logits if token_mask is None else logits * token_mask[..., None]
 
     def _start(self, ids: IDs, cache: Cache, lengths: Lengths) -> tuple[Tokens, Step, Bool[Tensor, "B width"] | None]:
@@ -85,7 +86,7 @@ class Decoder(Transformer[ModelHyper]):
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout, whatever mode the model is in: decoding is never training."""
+    """Without dropout and with running statistics, whatever mode the model is in: decoding is never training."""
     training = [module for module in model.modules() if module.training] if model.training else []
     for module in training:
         module.training = False

@@ -1,5 +1,6 @@
 """The embedding (line 2): from token IDs to vectors. Its parameters: `hyper/embedding.py`; its statement: `formal/embedding.py`."""
 
+from collections.abc import Callable
 from math import sqrt
 
 import torch.nn.functional as F
@@ -20,6 +21,7 @@ def embed(
     positions: Int[Tensor, "T"] | None,
     ell: int,
     segments: Tensor | None = None,
+    moved: Callable[[Tokens], Tokens] | None = None,
 ) -> Tokens:
     """W_e[:,v] + W_p[:,t] for every token, whose positions are given, or 0, …, ℓ−1 in every row; W_s[:,s] and a norm where the model has them."""
     X = model.rows("W_e", ids)
@@ -28,6 +30,8 @@ def embed(
     W_p = POSITIONS[hyper.positions].table(model, hyper)
     if W_p is not None:
         X = (X.view(-1, ell, hyper.d_e) + W_p[:ell]).view_as(X) if positions is None else X + F.embedding(positions, W_p)
+    if moved is not None:
+        X = moved(X)
     return segmented(model, hyper, X, segments) if isinstance(hyper, EHyper) else X
 
 

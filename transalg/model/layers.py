@@ -24,6 +24,7 @@ class Sublayers(ParameterModule):
         super().__init__(shapes, **made)
         self.eps, self.norm_first, self.dropout = hyper.eps, hyper.norm_first, hyper.dropout
         self.norm, self.mlp = NORMS[hyper.norm], MLPS[hyper.activation]
+        self.norm.register(self, self._parameters)
 
     def _before(self, X: Tokens, i: int) -> Tokens:
         """The input of the sub-layer with norm i."""

@@ -1,18 +1,23 @@
 """Norms: how each is computed, and the formal component it equals. Their parameters and costs: `hyper/norm.py`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from transalg import formal
-from transalg.formal.norm import RMSnorm
+from transalg.formal.norm import RMSnorm, affine, running
+from transalg.formal.norm import batch_norm as formal_batch_norm
+from transalg.formal.theta import SomeTheta
+from transalg.hyper.norm import NORMS as NORM_PARAMETERS
 from transalg.model.parameters import ParameterModule
 
 Vector = Float[Tensor, "d"]
 Rows = Float[Tensor, "*T d"]
+MOMENTUM = 0.1  # μ, what the last batch counts in running statistics
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,20 @@ class Norm:
 
     compute: Callable[[Tensor, Tensor, Tensor | None, float], Tensor]
     formal: Callable[..., Tensor]
+    literal: ClassVar[bool] = True  # whether Algorithms 8–10 have it in their own lines, as a norm of each token
+    over_tokens: ClassVar[bool] = False  # whether a token's norm depends on other tokens in training
+
+    @property
+    def formal_in_training(self) -> Callable[..., Tensor]:
+        """The same where training computes something else."""
+        return self.formal
+
+    def acting(self, theta: SomeTheta, eps: float, *, training: bool) -> SomeTheta:
+        """θ as the formal component takes it."""
+        return theta
+
+    def register(self, module: ParameterModule, names: Iterable[str]) -> None:
+        """Give a module what its norms, those with a γ among these names, have beside parameters."""
 
     def apply(self, module: ParameterModule, X: Rows, gamma: str, eps: float) -> Rows:
         """With the γ of this name in a module, and the β that belongs to it, if there is one."""
@@ -38,7 +57,47 @@ def rms_norm(X: Rows, gamma: Vector, beta: Vector | None, eps: float) -> Rows:
     return torch.rms_norm(X, gamma.shape, gamma, eps)
 
 
+def batch_norm(X: Rows, gamma: Vector, beta: Vector | None, eps: float) -> Rows:
+    """batch_norm in training: m and v of each feature over all rows of X."""
+    return torch.batch_norm(X, gamma, beta, None, None, True, 0.0, eps, torch.backends.cudnn.enabled)
+
+
+class BatchNorm(Norm):
+    """Over all tokens of a batch in training, which changes the running statistics; with these otherwise."""
+
+    literal = False
+    over_tokens = True
+
+    @property
+    def formal_in_training(self) -> Callable[..., Tensor]:
+        return formal_batch_norm
+
+    def acting(self, theta: SomeTheta, eps: float, *, training: bool) -> SomeTheta:
+        return replace(theta, statistics=None) if training else running(theta, eps)
+
+    def register(self, module: ParameterModule, names: Iterable[str]) -> None:
+        for gamma in names:
+            if gamma.startswith("gamma"):
+                m, v = NORM_PARAMETERS["batch_norm"].statistics(gamma)
+                like = module.get_parameter(gamma).detach()
+                module.register_buffer(m, torch.zeros_like(like))
+                module.register_buffer(v, torch.ones_like(like))
+
+    def apply(self, module: ParameterModule, X: Rows, gamma: str, eps: float) -> Rows:
+        m, v = (module.get_buffer(name) for name in NORM_PARAMETERS["batch_norm"].statistics(gamma))
+        scale, offset = module.get_parameter(gamma), module.get_parameter(gamma.replace("gamma", "beta"))
+        if not module.training:
+            return torch.batch_norm(X, scale, offset, m, v, False, 0.0, eps, torch.backends.cudnn.enabled)
+        if torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1:  # not when a backward pass computes it again
+            with torch.no_grad():
+                variance, mean = torch.var_mean(X.detach(), dim=0, correction=0)
+                m.lerp_(mean.to(m), MOMENTUM)
+                v.lerp_(variance.to(v), MOMENTUM)
+        return self.compute(X, scale, offset, eps)
+
+
 NORMS: dict[str, Norm] = {
     "layer_norm": Norm(layer_norm, formal.layer_norm),
     "RMSnorm": Norm(rms_norm, RMSnorm),
+    "batch_norm": BatchNorm(batch_norm, affine),
 }

@@ -77,10 +77,12 @@ def unsharded(parameter: Tensor) -> Tensor:
 
 @torch.no_grad()
 def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | None = None) -> None:
-    """γ = 1, biases and β = 0, all else drawn: W ∼ 𝒩(0, σ²).
+    """γ = 1, biases and β = 0, running statistics 0 and 1, all else drawn: W ∼ 𝒩(0, σ²).
 
     σ = 1/√d unless hyper says otherwise, d being the length of what W multiplies (of what it yields for embeddings).
     """
+    for name, buffer in module.named_buffers():  # running statistics: mean 0, variance 1
+        buffer.fill_(float(name.rpartition(".")[2].startswith("v")))
     for name, parameter in module.named_parameters():
         stack, _, symbol = name.rpartition(".")
         if symbol.startswith("gamma"):

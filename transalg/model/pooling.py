@@ -18,22 +18,22 @@ Pooled = Float[Tensor, "B d_f"]
 class Pooling:
     """One vector for every sequence of a batch."""
 
-    compute: Callable[[Callable[[Tensor], Tensor], Tensor, Layout], Tensor]
+    compute: Callable[[Callable[..., Tensor], Tensor, Layout], Tensor]  # from lines 10 and 11, X of line 9, and its layout
     formal: Callable[[Tensor], Tensor]
 
 
-def first(head: Callable[[Tensor], Tensor], X: Rows, tokens: Layout) -> Pooled:
+def first(head: Callable[..., Tensor], X: Rows, tokens: Layout) -> Pooled:
     """head(X) of the first token; the head does not run on the others."""
-    return head(X[tokens.first_tokens])
+    return head(X, tokens.first_tokens)
 
 
-def mean(head: Callable[[Tensor], Tensor], X: Rows, tokens: Layout) -> Pooled:
+def mean(head: Callable[..., Tensor], X: Rows, tokens: Layout) -> Pooled:
     """The mean of head(X) over the tokens of each sequence."""
     total = tokens.pad(head(X)).sum(dim=1)
     return total / tokens.batch_lengths(X.device)[:, None]
 
 
-def largest(head: Callable[[Tensor], Tensor], X: Rows, tokens: Layout) -> Pooled:
+def largest(head: Callable[..., Tensor], X: Rows, tokens: Layout) -> Pooled:
     """The largest value of every feature of head(X) over the tokens of each sequence."""
     padded = tokens.pad(head(X))
     inside = torch.arange(tokens.shape[1], device=X.device) < tokens.batch_lengths(X.device)[:, None]

@@ -6,6 +6,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
+from transalg.formal.domains import refuse
 from transalg.model.layers import Sublayers
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -16,6 +17,8 @@ def shard(module: Module, mesh: DeviceMesh | None = None) -> Module:
 
     The module is a model, or one that has a model in it and is called instead of it.
     """
+    if next(module.buffers(), None) is not None:
+        raise refuse("norm", "one without running statistics for a sharded model, layer_norm or RMSnorm", "batch_norm")
     for layer in module.modules():
         if isinstance(layer, Sublayers):
             fully_shard(layer, mesh=mesh)

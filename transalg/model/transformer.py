@@ -20,12 +20,14 @@ from transalg.model.checks import within
 from transalg.model.embedding import embed
 from transalg.model.layers import DecoderLayer, Layer
 from transalg.model.layout import Layout
+from transalg.model.norm import NORMS
 from transalg.model.parameters import Device, Made, ParameterModule, initialise, unsharded
 
 ModelHyper = TypeVar("ModelHyper", bound=Hyper, covariant=True)  # a Transformer[DHyper] is a Transformer[Hyper]
 AnyLayer = TypeVar("AnyLayer", Layer, DecoderLayer)
 AnyTransformer = TypeVar("AnyTransformer", bound="Transformer[Hyper]")
 Logits = Float[Tensor, "B ell N_V"]
+Move = Callable[[Tensor, Layout], Tensor]  # of the embeddings of a batch
 IDs = Tensor  # B × ℓ; what may come in, `model/checks.py` says
 
 
@@ -43,15 +45,23 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
             raise refuse("dtype", "real numbers", dtype)
         super().__init__(shapes(hyper), **made)
         self.hyper = hyper
+        NORMS[hyper.norm].register(self, self._parameters)
+        self.move: Move | None = None  # what adversarial training does to the embeddings
         self.checkpointing = False  # activation checkpointing: trade time for memory in training
 
     def _stack(self, name: str, kind: Callable[..., AnyLayer]) -> nn.ModuleList:
-        """The layers of a stack."""
+        """A module for each set of parameters that the layers of a stack have; `in_order` has the layers."""
         all_shapes, made = shapes(self.hyper), {"device": self.device, "dtype": self.dtype}
         return nn.ModuleList(
-            kind(self.hyper, below(all_shapes, f"{name}.{l}"), mask=self.hyper.mask(name, l), **made)
-            for l in range(self.hyper.stacks[name])
+            kind(self.hyper, below(all_shapes, f"{name}.{i}"), mask=self.hyper.mask(name, i * self.hyper.shared), **made)
+            for i in range(self.hyper.parameter_sets(name))
         )
+
+    def in_order(self, name: str) -> list[nn.Module]:
+        """The layers of a stack, from the first to the last; layers that share their parameters are one module, several times."""
+        modules = self.get_submodule(name)
+        assert isinstance(modules, nn.ModuleList)
+        return [modules[self.hyper.parameter_set(l)] for l in range(self.hyper.stacks[name])]
 
     def _through(self, layer: nn.Module, *inputs: object) -> Tokens:
         """A layer's output; with activation checkpointing, all but that is computed again in the backward pass."""
@@ -96,7 +106,8 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
 
     def theta(self, dtype: torch.dtype = torch.float64) -> TransformerTheta:
         """The formal θ, a copy."""
-        return bridge.theta_of(self.hyper, self.matrices(), dtype)
+        theta = bridge.theta_of(self.hyper, self.matrices(), dtype)
+        return bridge.with_statistics(self.hyper, theta, dict(self.named_buffers()), dtype)
 
     def theta_gradient(self, dtype: torch.dtype = torch.float64) -> TransformerTheta:
         """The gradients of all parameters as a formal θ, 0 where the model has no such parameter."""
@@ -106,7 +117,9 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
     def _embed(self, symbol: str, ids: IDs, layout: Layout, segments: Int[Tensor, "T"] | None = None) -> Tokens:
         """Line 2 for a batch, with dropout."""
         tokens = within(symbol, layout.unpad(ids), self.hyper.N_V)
-        X = embed(self, self.hyper, tokens, layout.positions(ids.device), ids.shape[1], segments)
+        move = self.move
+        moved = None if move is None else lambda X: move(X, layout)
+        X = embed(self, self.hyper, tokens, layout.positions(ids.device), ids.shape[1], segments, moved)
         return F.dropout(X, self.hyper.dropout, self.training) if self.hyper.dropout else X
 
     def extra_repr(self) -> str:

@@ -61,7 +61,10 @@ class Train:
     epochs: float | None = option(None, f"passes over the data, instead of steps (default: {_by_task(lambda task: task.epochs)})")
     batch_size: int | None = option(None, f"rows in a batch, over all processes (default: {_by_task(lambda task: task.batch_size)})")
     batch_tokens: int | None = option(None, "tokens in a batch, instead of rows")
-    accumulate: int = option(1, "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else")
+    accumulate: int = option(
+        1,
+        "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else but batch_norm's batches",
+    )
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
     eta: float | None = option(None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})")
     schedule: str = option(
@@ -80,6 +83,9 @@ class Train:
     noise: float = option(0.0, "probability that a token of the input (classify, seq2seq's source) is replaced by a random one")
     token_drop: float | None = option(
         None, f"probability that such a token is left out (default: {_by_task(lambda task: task.token_drop or None)}; 0 otherwise)"
+    )
+    adversarial: float = option(
+        0.0, "ε of adversarial training, for classify: adds the loss at embeddings moved by ε where it grows fastest; twice the work"
     )
     shuffle: bool = option(True, "draw a new order of the rows in every epoch")
     shift: bool = option(True, "cut long documents at other places in every epoch")
@@ -113,7 +119,7 @@ class Train:
         for name in ("steps", "epochs", "batch_tokens", "eta", "eval_every", "save_every", "patience", "threads"):
             value = getattr(self, name)
             _require(self, f"train.{name}", value is None or 0 < value < inf, "more than 0")
-        for name in ("warmup", "weight_decay", "clip", "final"):
+        for name in ("warmup", "weight_decay", "clip", "final", "adversarial"):
             value = getattr(self, name)
             _require(self, f"train.{name}", value is None or 0 <= value < inf, "0 or more")
         for name in ("noise", "token_drop", "beta1", "beta2"):
@@ -176,6 +182,14 @@ class Config:
             raise ValueError(f"--train.select: expected auto, {', '.join(task.selects)} for {self.task}, got {self.train.select!r}")
         if self.train.shard and self.train.select in DECODED:
             raise ValueError(f"--train.select: a sharded model does not decode, so {self.train.select} cannot be computed; expected loss")
+        if self.train.adversarial and not task.has_labels:
+            others = " and ".join(name for name, other in TASKS.items() if other.has_labels)
+            raise ValueError(f"--train.adversarial: for {others}; got {self.task}")
+        for name in ("shard", "compile"):
+            if self.train.adversarial and getattr(self.train, name):
+                raise ValueError(
+                    f"--train.{name}: expected no --train.adversarial, which takes a gradient inside the forward pass, got both"
+                )
         known = [each.name for each in fields(task.hyper_class)]
         for name in self.model:
             if name not in known or name in DERIVED:

@@ -15,6 +15,7 @@ from transalg.hyper import Hyper
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer, log_loss
 from transalg.model.checks import Lengths
 from transalg.model.transformer import Transformer
+from transalg.tasks.adversarial import adversarial_loss
 from transalg.tasks.predictions import Predictions, masked_tokens, next_tokens, next_tokens_of_pairs
 from transalg.tasks.task import Task
 
@@ -79,13 +80,19 @@ def C_loss(
 class Objective(nn.Module):
     """A model and its task's loss as one module, so that DDP and FSDP2, which act on `forward`, see both."""
 
-    def __init__(self, task: Task[Any], model: Transformer[Hyper]) -> None:
+    def __init__(self, task: Task[Any], model: Transformer[Hyper], adversarial: float = 0.0) -> None:
         super().__init__()
-        self.task, self.model = task, model
+        self.task, self.model, self.adversarial = task, model, adversarial
 
     def forward(self, *inputs: Any, weight: float | None = None, figures: bool = False) -> Tensor:
         """The loss of a batch; or the figures of validation, each as a sum over the batch."""
-        return self.task.figure_sums(self.model, inputs) if figures else self.task.loss(self.model, inputs, weight=weight)
+        if figures:
+            return self.task.figure_sums(self.model, inputs)
+
+        def loss() -> Tensor:
+            return self.task.loss(self.model, inputs, weight=weight)
+
+        return adversarial_loss(self.model, loss, self.adversarial) if self.adversarial else loss()
 
 
 def _log_loss(model: Transformer[Hyper], predictions: Predictions, weight: float | None, label_smoothing: float | None) -> Tensor:

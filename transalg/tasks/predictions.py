@@ -53,7 +53,7 @@ def masked_tokens(
     picked = layout.unpad(chosen).nonzero()[:, 0]
     count = len(picked)
     picked = picked if count else torch.zeros(1, dtype=torch.long, device=X.device)
-    return Predictions(model.head(X[picked]), layout.unpad(x)[picked], count, layout)
+    return Predictions(model.head(X, picked), layout.unpad(x)[picked], count, layout)
 
 
 @torch.no_grad()

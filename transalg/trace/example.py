@@ -267,6 +267,8 @@ def load_theta(path: Path, kind: type[TransformerTheta]) -> TransformerTheta:
 
 def save_theta(theta: TransformerTheta, path: Path) -> None:
     """Write θ as `load_theta` reads it, special tokens that are not the last three included."""
+    if theta.statistics is not None:
+        raise ValueError(f"{path}: expected a θ without running statistics, for which the file has no place, got one of batch_norm")
     named = {name: part.clone(memory_format=torch.contiguous_format) for name, part in theta.named().items()}
     try:
         save_file(named, path, None if theta.special is None else {"special": json.dumps(theta.special)})

@@ -88,7 +88,7 @@ class Loop:
             self._initialise_from(Path(self.config.init))
         self.model.checkpointing = self.options.recompute
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        self.objective = world.wrapped(Objective(self.task, self.model), sharded=self.options.shard)
+        self.objective = world.wrapped(Objective(self.task, self.model, self.options.adversarial), sharded=self.options.shard)
         if deferred:
             self.model.to_empty(device=world.device)
             self.model.reset_parameters(generator)

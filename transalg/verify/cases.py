@@ -22,7 +22,12 @@ MORE: dict[type[Hyper], dict[str, int]] = {
     ClassifierHyper: {"L": 2, "d_f": 11, "N_C": 4},
     EDHyper: {"L_enc": 2, "L_dec": 1},
 }
-EXAMPLES: dict[str, tuple[Value, ...]] = {"eps": (0.1,), "band": (3,), "segments": (3,)}  # of fields that are neither choices nor flags
+EXAMPLES: dict[str, tuple[Value, ...]] = {
+    "eps": (0.1,),
+    "band": (3,),
+    "segments": (3,),
+    "shared": (2,),
+}  # of fields that are neither choices nor flags
 NEEDS: dict[tuple[str, Value], dict[str, Value]] = {  # other fields that an example takes
     ("band", 3): {"ell_max": 37},  # more than one block of the kernel
     ("positions", "relative"): {"d_r": 4},
@@ -112,7 +117,9 @@ def verify(case: Case, seed: int = 0) -> Verdict:
 
 @torch.no_grad()
 def randomised(model: AnyModel, generator: torch.Generator) -> AnyModel:
-    """Every parameter random: a bias or a γ at its initial value would hide mistakes."""
+    """Every parameter and running statistic random: a bias or a γ at its initial value would hide mistakes."""
     for parameter in model.parameters():
         parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    for buffer in model.buffers():  # running means and variances, which have to be positive
+        buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator, dtype=torch.float64))
     return model

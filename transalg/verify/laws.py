@@ -16,9 +16,9 @@ from transalg.verify.batches import Batch
 # Engine = formal -------------------------------------------------------------------------------------------------------
 
 
-def formal_log_probabilities(hyper: Hyper, batch: Batch, theta: TransformerTheta) -> list[Tensor]:
+def formal_log_probabilities(hyper: Hyper, batch: Batch, theta: TransformerTheta, *, training: bool = False) -> list[Tensor]:
     """What the formal algorithm says, row by row."""
-    algorithm = formal_counterpart(hyper)
+    algorithm = formal_counterpart(hyper, training=training)
     return [algorithm(*_in_order(row, theta)).log() for row in batch.rows()]
 
 
@@ -28,7 +28,11 @@ def _in_order(row: dict[str, Tensor], theta: TransformerTheta) -> list[Tensor | 
 
 
 def errors(model: Model, batch: Batch, generator: torch.Generator) -> tuple[float, float, float]:
-    """The largest difference between engine and formal: of P, of log P, and of the gradients of a random combination of log P."""
+    """The largest difference between engine and formal: of P, of log P, and of the gradients of a random combination of log P.
+
+    A model in training is compared with its formal algorithm in training, where batch_norm takes all tokens of a row: one row then.
+    """
+    theta = model.theta()
     ours = batch.log_probabilities(model)
     weights = [torch.randn(part.shape, generator=generator, dtype=torch.float64) / part.shape[-1] for part in ours]
     model.zero_grad(set_to_none=True)
@@ -37,10 +41,10 @@ def errors(model: Model, batch: Batch, generator: torch.Generator) -> tuple[floa
     model.zero_grad(set_to_none=True)
 
     def loss(theta: TransformerTheta) -> tuple[Tensor, list[Tensor]]:
-        theirs = formal_log_probabilities(model.hyper, batch, theta)
+        theirs = formal_log_probabilities(model.hyper, batch, theta, training=model.training)
         return _combine(theirs, weights), theirs
 
-    formal_gradient, (_, theirs) = grad_and_value(loss, has_aux=True)(model.theta())
+    formal_gradient, (_, theirs) = grad_and_value(loss, has_aux=True)(theta)
     of_P = _largest_difference([part.double().exp() for part in ours], [part.exp() for part in theirs])
     of_gradient = _largest_difference(list(gradient.named().values()), list(formal_gradient.named().values()))
     return of_P, _largest_difference(ours, theirs), of_gradient
