@@ -12,6 +12,7 @@ from transalg.cli.algorithm import AlgorithmVerb
 from transalg.cli.classify import ClassifyVerb
 from transalg.cli.demo import DemoVerb
 from transalg.cli.embed import EmbedVerb
+from transalg.cli.errata import ErrataVerb
 from transalg.cli.evaluate import EvaluateVerb
 from transalg.cli.fill import FillVerb
 from transalg.cli.generate import GenerateVerb
@@ -26,7 +27,9 @@ from transalg.cli.train import TrainVerb
 from transalg.cli.verify import VerifyVerb
 
 Use = GenerateVerb | PredictVerb | FillVerb | ClassifyVerb | EmbedVerb | ScoreVerb | PromptVerb
-Verb = DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+Verb = (
+    DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | TokenizerVerb | AlgorithmVerb | TraceVerb | ErrataVerb | PresetsVerb | VerifyVerb
+)
 
 
 def main() -> None:
