@@ -127,6 +127,13 @@ def test_operands_stand_beside_the_result() -> None:
     assert after.operands[0].value.equal(before.value) and not after.value.equal(before.value)
 
 
+def test_a_loss_without_tokens_has_a_page() -> None:
+    """No token is masked, so no term is in the sum."""
+    data = data_of(page(example(find("12"), "ab", settings=Settings(p_mask=1e-9, N_epochs=1)).trace()))
+    loss = next(step for step in data["steps"] if step["line"] == 9)
+    assert loss["value"] == 0 and loss["inner"][0]["value"]["shape"] == [0]
+
+
 def test_a_large_operand_is_shown_by_its_corner() -> None:
     theta = DTheta.init(N_V=101, ell_max=7, L=1, H=1, d_e=67, d_mlp=3, generator=rng(0))
     trace = run(DTransformer, [1, 2], theta, vocabulary=[str(v) for v in range(101)])

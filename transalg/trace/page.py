@@ -68,7 +68,7 @@ def _corner(step: Step) -> Step:
 def _part(step: Step) -> tuple[Step, str]:
     """What is shown of a value that has too many rows, and a word on it: the most probable tokens, or the first features."""
     value = step.value
-    if not isinstance(value, Tensor) or not step.dims or value.ndim != len(step.dims):
+    if not isinstance(value, Tensor) or not step.dims or value.ndim != len(step.dims) or not value.numel():
         return step, ""
     rows = step.dims[0]
     if rows == "N_V" and distribution(step) and len(value) > TOKENS:
