@@ -102,6 +102,19 @@ def _bare(math: str) -> str:
     return math.replace("e_1", "e_t").replace("Y^1", "Y^h").replace("Σ_{t=1}^T α_t", "α").replace("k_u", "k_t").replace("e_t +", "E e_t +")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_default_eta_lowers_the_loss_at_every_step(seed: int) -> None:
+    """The loss is a sum over tokens: a fixed η of 0.1 raises it on a text as long as this."""
+    trace = example(find("13"), "My grandma makes", seed=seed).trace()
+    losses = [step for step in trace.steps if step.symbol == "loss(θ)"]
+    after = [float(step.inner[1].value) for step in trace.steps if step.symbol == "θ"]
+    assert all(now < float(loss.value) for loss, now in zip(losses, after, strict=True)) and len(after) == 3
+    for loss in losses:
+        (terms,) = loss.inner
+        assert_close(terms.value.sum(), loss.value)
+        assert list(terms.axes["ℓ−1"]) == [*"My grandma makes", "eos"]
+
+
 def test_narrowing() -> None:
     trace = run(DTransformer, x, theta, depth=1)
     assert numbers(trace.narrow(layer=2)) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11]

@@ -241,14 +241,16 @@ def _call(number: int, data: Data, theta: TransformerTheta, settings: Settings, 
     training = settings.N_epochs, settings.eta
     tau, ell_gen = TAU if settings.tau is None else settings.tau, _ell_gen(settings)
     rate: Inputs = {} if settings.eta is None else {"η": f"{settings.eta:.3g}"}
+    alone: Inputs = {"x_1": x}
+    pair: Inputs = {"z_1": z, "x_1": x}
     along: Axes = {"ℓ": data.written(x)}
     return {
         8: Call((z, x, theta), {"z": z, "x": x}),
         9: Call((x, theta), {"x": x}),
         10: Call((x, theta), {"x": x}),
-        11: Call(([z], [x], theta, *training), {"z_1": z, "x_1": x, **rate}, along),
-        12: Call(([x], theta, *training, settings.p_mask, generator), {"x_1": x, **rate}, along),
-        13: Call(([x], theta, *training), {"x_1": x, **rate}, along),
+        11: Call(([z], [x], theta, *training), pair | rate, along),
+        12: Call(([x], theta, *training, settings.p_mask, generator), alone | rate, along),
+        13: Call(([x], theta, *training), alone | rate, along),
         14: Call((prompt, theta, ell_gen, tau, generator), {"x": prompt, "τ": f"{tau:g}"}),
         15: Call((z, theta, tau, generator), {"z": z, "τ": f"{tau:g}"}, kwargs={"ell_gen": ell_gen}),
     }[number]
