@@ -41,6 +41,7 @@ def test_algorithm_shows_what_the_paper_defines_in_its_text(transalg) -> None:
         status, out, _ = transalg("algorithm", name)
         assert status == 0 and out.startswith(name) and f"def {name}(" in out
         assert max(map(cell_len, out.splitlines())) <= 80
+    assert "Mask[t_z,t_x] = ⟦t_z ≤ t_x⟧" in listed
     _, out, _ = transalg("algorithm", "softmax")
     assert "softmax(A)[t_z, t_x] = exp A[t_z, t_x]" in out and "E = torch.exp(" in out and '"""' not in out
     _, out, _ = transalg("algorithm", "Mask")

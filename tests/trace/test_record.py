@@ -102,7 +102,7 @@ def _bare(math: str) -> str:
     return math.replace("e_1", "e_t").replace("Y^1", "Y^h").replace("Σ_{t=1}^T α_t", "α").replace("k_u", "k_t").replace("e_t +", "E e_t +")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_default_eta_lowers_the_loss_at_every_step(seed: int) -> None:
     """The loss is a sum over tokens: a fixed η of 0.1 raises it on a text as long as this."""
     trace = example(find("13"), "My grandma makes", seed=seed).trace()

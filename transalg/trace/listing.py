@@ -40,7 +40,7 @@ def show_list(algorithms: Iterable[Algorithm], definitions: Iterable[Definition]
     table.add_column("Definition", style="bold", no_wrap=True)
     table.add_column("formula", overflow="fold")
     for one in definitions:
-        table.add_row(one.name, one.doc[0])
+        table.add_row(one.name, Text(one.doc[0]))  # no markup: Mask[t_z,t_x]
     console.print(table)
     console.print()
     console.print(Text("transalg algorithm 10 (or a name) shows one, transalg trace 10 runs it.", style="dim"))
@@ -63,7 +63,7 @@ def show_errata(errata: Iterable[Erratum], console: Console) -> None:
     table.add_column("where", style="bold", max_width=24)
     table.add_column("the paper")
     for erratum in errata:
-        table.add_row(str(erratum.number), erratum.where, textwrap.shorten(erratum.paper, 96, placeholder=" …"))
+        table.add_row(str(erratum.number), Text(erratum.where), Text(textwrap.shorten(erratum.paper, 96, placeholder=" …")))
     console.print(table)
     console.print(Text("\ntransalg errata 7 (or another number) says what transalg does.", style="dim"))
 
