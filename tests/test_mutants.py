@@ -380,6 +380,8 @@ ENGINE = [
     Mutant("encode", "theta.gamma, theta.beta, eps", "theta.gamma, theta.beta, 1e-5", "parity/test_engine.py::test_bert_as_published", "formal/systems.py"),
     Mutant("PreNormEDTransformer", "theta.gamma_enc, theta.beta_enc", "theta.gamma_dec, theta.beta_dec", "parity/test_engine.py::test_the_pre_norm_transformer", "formal/systems.py"),
     Mutant("scaled", "sqrt(len(theta.W_e))", "len(theta.W_e)", EMBEDDING + "test_scaled_embeddings", "formal/embedding.py"),
+    Mutant("_descends", "norm == 0 or now < then", "norm == 0 or now != then", "trace/test_record.py::test_the_default_eta_lowers_the_loss_at_every_step[0]", "trace/example.py"),
+    Mutant("_parts", 'f"-{ast.unparse(node.func.value)}"', "ast.unparse(node.func.value)", "trace/test_record.py::test_the_default_eta_lowers_the_loss_at_every_step[0]", "trace/source.py"),
 ]  # fmt: skip
 
 RUNNING = "training/test_validation.py::"

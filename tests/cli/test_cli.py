@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from safetensors.torch import load_file, save_file
 
 from transalg.formal import DTheta, DTransformer
+from transalg.trace.errata import ERRATA
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,73 @@ def test_algorithm_prints_its_source_with_the_papers_numbers(transalg, which: st
     assert max(map(cell_len, out.splitlines())) <= 80
 
 
+def test_algorithm_shows_what_the_paper_defines_in_its_text(transalg) -> None:
+    _, listed, _ = transalg("algorithm")
+    for name in ("softmax", "ReLU", "GELU", "tempered", "unidirectional", "sinusoids", "tied"):
+        assert re.search(rf"^{name} ", listed, re.M), name
+        status, out, _ = transalg("algorithm", name)
+        assert status == 0 and out.startswith(name) and f"def {name}(" in out
+        assert max(map(cell_len, out.splitlines())) <= 80
+    assert "Mask[t_z,t_x] = ⟦t_z ≤ t_x⟧" in listed
+    _, out, _ = transalg("algorithm", "softmax")
+    assert "softmax(A)[t_z, t_x] = exp A[t_z, t_x]" in out and "E = torch.exp(" in out and '"""' not in out
+    _, out, _ = transalg("algorithm", "Mask")
+    assert re.findall(r"^def (\w+)\(", out, re.M) == ["bidirectional", "unidirectional", "banded", "sparse"]
+
+
+def test_algorithm_says_why(transalg) -> None:
+    _, out, _ = transalg("algorithm", "4", "--why")
+    assert "A token asks a question" in out and max(map(cell_len, out.splitlines())) <= 80
+    assert "A token asks a question" not in transalg("algorithm", "4")[1]
+
+
+def test_trace_says_why_once_and_what_a_line_reads(transalg) -> None:
+    _, out, _ = transalg("trace", "10", "--text", "ab")
+    assert out.count("Here tokens learn from each other") == 1 and out.count("from X\u00a016×4, X̃\u00a016×4") == 2
+    _, out, _ = transalg("trace", "10", "--text", "ab", "--brief")
+    assert "tokens learn" not in out and "from X" not in out
+
+
+@pytest.mark.parametrize("number", [11, 12, 13])
+def test_the_loss_goes_down_by_default(transalg, number: int) -> None:
+    """Every step lowers the loss of what it was made for; the line before says the loss of each token."""
+    _, out, _ = transalg("trace", str(number), "--json")
+    steps = json.loads(out)["steps"]
+    losses = [step for step in steps if step["symbol"] == "loss(θ)"]
+    updates = [step for step in steps if step["symbol"] == "θ"]
+    assert len(losses) == len(updates) == 3
+    for loss, update in zip(losses, updates, strict=True):
+        (terms,), (gradient, after) = loss["inner"], update["inner"]
+        assert sum(terms["value"]) == pytest.approx(loss["value"]) and len(terms["axes"][0]) == len(terms["value"])
+        assert gradient["value"]["norm"] > 0 and after["value"] < loss["value"]
+    if number != 12:  # whose masks are others in each pass
+        assert [loss["value"] for loss in losses[1:]] == [update["inner"][1]["value"] for update in updates[:-1]]
+    _, out, _ = transalg("trace", str(number))
+    assert "‖∇loss(θ)‖ = " in out and re.search(r"^ +\S+ +█+\S* \d", out, re.M) and "η = " in out
+
+
+def test_p_and_q_are_shown_with_bars(transalg) -> None:
+    _, out, _ = transalg("trace", "14", "--text", "abc", "--tau", "0.5", "--ell-gen", "1", "--json")
+    p, y = (next(step for step in json.loads(out)["steps"] if step["line"] == line) for line in (4, 5))
+    (q,) = y["inner"]
+    squares = [one**2 for one in p["value"]]
+    assert q["symbol"] == "q" and q["value"] == pytest.approx([one / sum(squares) for one in squares])
+    assert y["operands"][0]["value"] == p["value"] and q["axes"] == p["axes"]
+    for number in ("14", "15"):
+        _, out, _ = transalg("trace", number, "--text", "abc", "--ell-gen", "1", "--tau", "0.5")
+        bars = [len(bar) for bar in re.findall(r"^ +\S+ +(█+)\S* [\d.]+$", out, re.M)]
+        assert bars[0] == 32 and bars.count(32) >= 2, "the longest bar of p, and of q"
+        assert re.search(r"^ +q ∈ ℝ\^\{N_V\} = 6", out, re.M)
+
+
+def test_errata(transalg) -> None:
+    status, out, _ = transalg("errata")
+    assert status == 0 and [int(n) for n in re.findall(r"^ ?(\d+) ", out, re.M)] == list(range(1, len(ERRATA) + 1))
+    status, out, _ = transalg("errata", "3")
+    assert status == 0 and "divides by √v" in out and "3 return ê = (e − m)/√(v + ε) ⊙ γ + β" in out
+    assert max(map(cell_len, out.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("number", range(1, 16))
 def test_trace_shows_every_algorithm(transalg, number: int) -> None:
     status, out, err = transalg("trace", str(number), "--text", "hello", "--depth", "1")
@@ -51,7 +119,7 @@ def test_trace_shows_shapes_in_symbols_and_numbers(transalg) -> None:
 def test_trace_narrows(transalg) -> None:
     _, out, _ = transalg("trace", "10", "--text", "my text", "--layer", "2", "--lines", "5-6,11", "--depth", "2")
     assert re.findall(r"^ +(\d+) (?!.*∈ ℝ).*(?:X̃\[:,t\] ←|X ← X|return P)", out, re.M) == ["5", "6", "11"]
-    assert "Algorithm 4 Attention  h = 2" in out
+    assert "Algorithm 10, line 6, l = 2 → Algorithm 5, line 1, h = 2 → Algorithm 4" in " ".join(out.split())
 
 
 def test_trace_as_json(transalg) -> None:
@@ -91,7 +159,9 @@ def test_sampling_options_reach_the_algorithm(transalg) -> None:
 REFUSED = {
     "there is no algorithm '99'": ("algorithm", "99"),
     "there is no algorithm 'nope': expected a number from 1 to 15, or a name": ("trace", "nope"),
-    "did you mean Attention?": ("trace", "Atention"),
+    "did you mean Attention": ("trace", "Atention"),
+    "did you mean softmax?": ("algorithm", "sofmax"),
+    "there is no erratum '99': expected a number from 1 to 21": ("errata", "99"),
     "RMSnorm is no algorithm of the paper": ("trace", "RMSnorm"),
     "nowhere.safetensors: expected a safetensors file of θ": (
         "trace",
@@ -200,8 +270,9 @@ def test_trace_says_what_it_runs_on(transalg) -> None:
 def test_attention_weights_are_shown(transalg) -> None:
     _, out, _ = transalg("trace", "4", "--text", "ab", "--json")
     *_, last = json.loads(out)["steps"]
-    A = last["inner"]["value"]
-    assert last["inner"]["dims"] == ["ℓ_z", "ℓ_x"] and last["inner"]["symbol"] == "softmax(S / √d_attn)"
+    (inner,) = last["inner"]
+    A = inner["value"]
+    assert inner["dims"] == ["ℓ_z", "ℓ_x"] and inner["symbol"] == "softmax(S / √d_attn)"
     assert [sum(column) for column in zip(*A, strict=True)] == pytest.approx([1] * 4, abs=1e-4)
     assert all(A[z][x] == 0 for z in range(4) for x in range(z))
 

@@ -15,6 +15,8 @@ from tests.tolerance import PROMISED
 from tests.trace.test_page import data_of, values
 from tests.training.runs import files, options
 from transalg.cli import main
+from transalg.cli.generate import Generate
+from transalg.cli.predict import Predict
 from transalg.inference.run import Run
 
 pytestmark = pytest.mark.slow
@@ -128,6 +130,24 @@ def test_algorithm_15_reads_z(name: str, option: str, runs: Path, transalg: Any)
     assert_close(last(data), engine(runs / name, data["inputs"]["z"], x[:-1]), rtol=0, atol=PROMISED)
 
 
+def test_without_options_it_decodes_like_generate_and_predict(runs: Path, transalg: Any) -> None:
+    """Their τ; predictions end at eos_token or ℓ_max, and texts at eos_token."""
+    assert traced(transalg, 14, "--run", runs / "lm", "--prompt", "a cat")["inputs"]["τ"] == f"{Generate.tau:g}"
+    data = traced(transalg, 15, "--run", runs / "seq2seq", "--context", "a cat")
+    assert data["inputs"]["τ"] == f"{Predict.tau:g}" == "0"
+    run = Run.load(runs / "seq2seq")
+    x, eos = data["steps"][-1]["value"], run.model.theta().eos_token
+    assert x[-1] == eos or len(x) == run.model.hyper.ell_max + 1
+    assert run.tokenizer.decode([v for v in x[1:] if v != eos]) == run.predict("a cat")
+    assert traced(transalg, 15, "--run", runs / "seq2seq", "--context", "a cat", "--tau", "0.5")["inputs"]["τ"] == "0.5"
+
+
+def test_the_default_eta_descends_on_a_run(runs: Path, transalg: Any) -> None:
+    data = traced(transalg, 13, "--run", runs / "lm", "--prompt", "a cat")
+    losses = [step["value"] for step in data["steps"] if step["symbol"] == "loss(θ)"]
+    assert len(losses) == 3 and losses == sorted(losses, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("name", "number", "symbols"),
     [("lm", 13, ["x_1"]), ("gpt1", 13, ["x_1"]), ("bert", 12, ["x_1"]), ("prenorm", 11, ["z_1", "x_1"]), ("seq2seq", 11, ["z_1", "x_1"])],
@@ -215,10 +235,10 @@ def test_the_page_has_the_weights_of_every_head(name: str, runs: Path, transalg:
     axes = []
     for step in data["steps"]:
         assert "norm" not in step["algorithm"].lower().replace("pre_norm", "").replace("post_norm", "").replace("prenorm", "")
-        if step["inner"]:
-            weights = values(step["inner"])
+        for inner in step["inner"]:
+            weights = values(inner)
             assert_close(weights.sum(dim=0), torch.ones(weights.shape[1]))
-            axes.append((step["passes"]["h"], *step["inner"]["axes"]))
+            axes.append((step["passes"]["h"], *inner["axes"]))
     layers = [(x, x)] * RUNS[name][1].get("L", 1)
     if "z" in sequences:
         layers = [(z, z)] * RUNS[name][1].get("L_enc", 1) + [(x, x), (z, x)]

@@ -17,11 +17,18 @@ from transalg.trace.example import example
 from transalg.trace.export import as_data, visible
 from transalg.trace.page import page, typeset
 from transalg.trace.record import run
+from transalg.trace.setting import Settings
 from transalg.trace.source import algorithms, find
 
 
 def data_of(html: str) -> dict:
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)[1])
+    """The data of a page, every matrix in its place."""
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)[1])
+    for step in data["steps"]:
+        for one in (step, *step["operands"], *step["inner"]):
+            if isinstance(one["value"], dict) and "float32" in one["value"]:
+                one["value"]["float32"] = data["pool"][one["value"]["float32"]]
+    return data
 
 
 def values(step: dict) -> torch.Tensor:
@@ -103,6 +110,56 @@ def test_of_many_features_the_page_shows_the_first() -> None:
     shown = {step["symbol"]: step for step in data_of(page(trace))["steps"]}
     assert shown["r"]["shape"] == [16, 67, 67] and shown["r"]["value"]["shape"] == [7, 67, 67]
     assert shown["r"]["part"] == "the first 7 of d_r" and shown["S"]["part"] == ""
+
+
+def test_operands_stand_beside_the_result() -> None:
+    """Those of Q ← W_q X are what Q was made of, as it was before the line."""
+    trace = example(find("4"), "hi").trace()
+    (Q, *_), (shown, *_) = trace.steps, data_of(page(trace))["steps"]
+    assert [one["symbol"] for one in shown["operands"]] == ["W<sub>q</sub>", "X", "b<sub>q</sub>"]
+    W_q, X, b_q = (one.value for one in Q.operands)
+    assert_close(W_q @ X + b_q[:, None], Q.value)
+    for one, operand in zip(shown["operands"], Q.operands, strict=True):
+        assert_close(values(one), operand.value.float(), rtol=0, atol=0)
+    before, after = (
+        step for step in example(find("10"), "hi").trace().steps if step.line.number in (3, 6) and step.passes in ({}, {"l": 1})
+    )
+    assert after.operands[0].value.equal(before.value) and not after.value.equal(before.value)
+
+
+def test_a_loss_without_tokens_has_a_page() -> None:
+    """No token is masked, so no term is in the sum."""
+    data = data_of(page(example(find("12"), "ab", settings=Settings(p_mask=1e-9, N_epochs=1)).trace()))
+    loss = next(step for step in data["steps"] if step["line"] == 9)
+    assert loss["value"] == 0 and loss["inner"][0]["value"]["shape"] == [0]
+
+
+def test_a_large_operand_is_shown_by_its_corner() -> None:
+    theta = DTheta.init(N_V=101, ell_max=7, L=1, H=1, d_e=67, d_mlp=3, generator=rng(0))
+    trace = run(DTransformer, [1, 2], theta, vocabulary=[str(v) for v in range(101)])
+    W_e = data_of(page(trace))["steps"][1]["operands"][0]
+    assert W_e["shape"] == [67, 101] and W_e["value"]["shape"] == [64, 64] and len(W_e["axes"][1]) == 64
+    assert_close(values(W_e), theta.W_e[:64, :64].float(), rtol=0, atol=0)
+
+
+def test_a_matrix_that_many_lines_read_is_in_the_page_once() -> None:
+    html = page(example(find("14"), "hello", settings=Settings(ell_gen=3)).trace(depth=3))
+    pool = json.loads(re.search(r'id="data">(.*?)</script>', html, re.S)[1])["pool"]
+    assert len(pool) == len(set(pool))
+    shown = [
+        one["value"]["float32"] for step in data_of(html)["steps"] for one in (step, *step["operands"]) if "float32" in str(one["value"])
+    ]
+    assert len(shown) > 2 * len(pool)
+
+
+def test_the_page_says_why_and_what_is_wrong_with_the_paper() -> None:
+    data = data_of(page(example(find("10"), "hi").trace(depth=2)))
+    for listing in data["listings"].values():
+        assert all(line["why"] for line in listing["lines"])
+    assert data["listings"]["layer_norm"]["lines"][2]["errata"] == [3]
+    where, paper, decision = data["errata"]["3"]
+    assert where == "Algorithm 6" and paper.startswith("divides by √v") and "√(v + ε)" in decision
+    assert next(step["errata"] for step in data["steps"] if step["algorithm"] == "Attention" and step["line"] == 6) == [7, 18]
 
 
 @pytest.mark.parametrize(("token", "seen"), [(" ", "␣"), (" the", "␣the"), ("a\n\t", "a⏎⇥"), ("\x1b[1m", "\\x1b[1m"), ("é猫", "é猫")])

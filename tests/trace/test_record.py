@@ -74,6 +74,47 @@ def test_loops_and_calls_are_counted() -> None:
     assert numbers(trace) == numbers(run(DTransformer, x, theta))
 
 
+def test_a_path_says_how_a_line_was_reached() -> None:
+    trace = run(DTransformer, x, theta, depth=2)
+    step = [step for step in trace.steps if step.algorithm.name == "Attention" and step.line.number == 4][3 + 1]
+    assert step.path() == "Algorithm 10, line 6, l = 2 → Algorithm 5, line 1, h = 2 → Algorithm 4, line 4"
+    assert step.path(line=False).endswith("h = 2 → Algorithm 4")
+    norm = next(step for step in trace.steps if step.algorithm.name == "layer_norm" and step.passes["t"] == 3)
+    assert norm.path() == "Algorithm 10, line 5, l = 1, t = 3 → Algorithm 6, line 1"
+    assert next(step for step in example(find("15"), "a").trace().steps if step.passes).path() == "Algorithm 15, line 3, pass 1"
+
+
+@pytest.mark.parametrize("number", range(1, 16))
+def test_operands_are_the_symbols_of_the_line(number: int) -> None:
+    """Each stands in the line's mathematics, with the shape that its symbols have."""
+    trace = example(find(str(number)), "abcd", "ab", settings=Settings(ell_gen=1, eta=0.1)).trace(depth=3)
+    seen = 0
+    for step in trace.steps:
+        for one in step.operands:
+            assert _bare(one.symbol) in _bare(step.line.math), f"{one.symbol} in {step.line.math}"
+            assert one.dims is None or one.shape is None or len(one.dims) == len(one.shape)
+            seen += 1
+    assert seen
+
+
+def _bare(math: str) -> str:
+    """e_1 is e_t, Y^1 is Y^h; eq. (3)'s E is [e_1, …]; Algorithm 14's p is P[:,…]."""
+    return math.replace("e_1", "e_t").replace("Y^1", "Y^h").replace("Σ_{t=1}^T α_t", "α").replace("k_u", "k_t").replace("e_t +", "E e_t +")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_default_eta_lowers_the_loss_at_every_step(seed: int) -> None:
+    """The loss is a sum over tokens: a fixed η of 0.1 raises it on a text as long as this."""
+    trace = example(find("13"), "My grandma makes", seed=seed).trace()
+    losses = [step for step in trace.steps if step.symbol == "loss(θ)"]
+    after = [float(step.inner[1].value) for step in trace.steps if step.symbol == "θ"]
+    assert all(now < float(loss.value) for loss, now in zip(losses, after, strict=True)) and len(after) == 3
+    for loss in losses:
+        (terms,) = loss.inner
+        assert_close(terms.value.sum(), loss.value)
+        assert list(terms.axes["ℓ−1"]) == [*"My grandma makes", "eos"]
+
+
 def test_narrowing() -> None:
     trace = run(DTransformer, x, theta, depth=1)
     assert numbers(trace.narrow(layer=2)) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11]

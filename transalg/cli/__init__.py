@@ -15,6 +15,7 @@ from transalg.cli.algorithm import AlgorithmVerb
 from transalg.cli.classify import ClassifyVerb
 from transalg.cli.demo import DemoVerb
 from transalg.cli.embed import EmbedVerb
+from transalg.cli.errata import ErrataVerb
 from transalg.cli.evaluate import EvaluateVerb
 from transalg.cli.fill import FillVerb
 from transalg.cli.generate import GenerateVerb
@@ -31,7 +32,9 @@ from transalg.runs.config import meant
 from transalg.runs.synonyms import SYNONYMS
 
 Use = GenerateVerb | PredictVerb | FillVerb | ClassifyVerb | EmbedVerb | ScoreVerb | PromptVerb
-Verb = DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+Verb = (
+    DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | TokenizerVerb | AlgorithmVerb | TraceVerb | ErrataVerb | PresetsVerb | VerifyVerb
+)
 
 VERBS: dict[str, type] = {kind.__name__.lower(): kind for kind, *_ in map(get_args, get_args(Verb))}
 

@@ -2,13 +2,15 @@
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
 
+from transalg.cli.generate import Generate
+from transalg.cli.predict import Predict
 from transalg.cli.using import CheckpointName, load_runs
 from transalg.tasks import find as find_task
 from transalg.trace.setting import Settings, Sizes
@@ -62,6 +64,8 @@ class Trace:
     """Write a self-contained page with a heat map for every line to this file."""
     json: bool = False
     """Print the trace as JSON; indices in its values count from 0."""
+    brief: bool = False
+    """Only the lines and what they set: not why they are there, nor what they read."""
     seed: int = 0
     """Seed of the random θ, masks and samples."""
     sizes: Sizes = field(default_factory=Sizes)
@@ -136,7 +140,7 @@ class Trace:
         else:
             from transalg.trace.show import show_trace
 
-            show_trace(trace, Console(highlight=False), passes=lines is not None)
+            show_trace(trace, Console(highlight=False), passes=lines is not None, brief=self.brief)
 
     def _on_run(
         self, folder: Path, algorithm: Algorithm, text: str | None, tokens: list[int] | None, context_tokens: list[int] | None
@@ -184,8 +188,12 @@ class Trace:
         )
         special = {v: name.removesuffix("_token") for name, v in theta.special_tokens.items()}
         vocabulary = [special.get(v) or run.tokenizer.token(v) for v in range(theta.N_V)]
-        crossed = self.context is not None
-        return trained_example(algorithm, model, Data(vocabulary, x, z, x), crossed=crossed, settings=self.settings, seed=self.seed)
+        crossed, settings = self.context is not None, self.settings
+        if settings.tau is None:
+            settings = replace(settings, tau=Predict.tau if number == 15 else Generate.tau)
+        if settings.ell_gen is None and number == 15:
+            settings = replace(settings, ell_gen=hyper.ell_max)  # Predict's, None
+        return trained_example(algorithm, model, Data(vocabulary, x, z, x), crossed=crossed, settings=settings, seed=self.seed)
 
 
 def _fit(algorithm: Algorithm, task: str, hyper: "Hyper", folder: Path) -> None:

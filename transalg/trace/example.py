@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from transalg.formal.domains import tokens as token_ids
 from transalg.formal.embedding import embed
 from transalg.formal.mask import bidirectional, unidirectional
 from transalg.formal.theta import SPECIAL, DTheta, EDTheta, EncoderTheta, ETheta, TransformerTheta
-from transalg.trace.export import visible
+from transalg.formal.tree import Theta
+from transalg.trace.export import summary, visible
 from transalg.trace.record import Axes, Inputs, Trace, function_of, run
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm, find
@@ -26,6 +27,8 @@ from transalg.trace.source import Algorithm, find
 KINDS: dict[int, type[TransformerTheta]] = {8: EDTheta, 9: ETheta, 11: EDTheta, 12: ETheta, 15: EDTheta}
 TRANSFORMERS = {11: "EDTransformer", 12: "ETransformer", 13: "DTransformer", 14: "DTransformer", 15: "EDTransformer"}  # by keyword
 LARGEST = 9999  # a vocabulary beyond it is no small example
+ELL_GEN, TAU = 4, 1.0  # unless given
+ETAS = [0.1 / 2**k for k in range(20)]  # to try, where η is not given
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,15 @@ def example(
 ) -> Example:
     """The algorithm's call on x, the text or tokens, and z, the context (x again unless given)."""
     number = numbered(algorithm)
+    if number in (11, 12, 13) and settings.eta is None:
+        given = {"tokens": tokens, "context_tokens": context_tokens, "theta_file": theta_file, "sizes": sizes, "seed": seed}
+        return _descending(lambda eta: example(algorithm, text, context, settings=replace(settings, eta=eta), **given))  # type: ignore[arg-type]
     kind = KINDS.get(number, DTheta)
     theta = load_theta(theta_file, kind) if theta_file else None
     data = read_text(text, context, theta, theta_file) if tokens is None else read_tokens(tokens, context_tokens, theta)
     generator = torch.Generator().manual_seed(seed)
     if theta is None:
-        longest = max(len(data.x), len(data.z), 1) + (settings.ell_gen if number in (14, 15) else 0)
+        longest = max(len(data.x), len(data.z), 1) + (_ell_gen(settings) if number in (14, 15) else 0)
         theta = random_theta(kind, len(data.vocabulary), longest, sizes, generator)
     call = _call(number, data, theta, settings, generator, crossed=context is not None or context_tokens is not None)
     return Example(algorithm, function_of(algorithm), call, theta, data.vocabulary)
@@ -129,8 +135,11 @@ def trained_example(
 ) -> Example:
     """The algorithm's call on a trained model's θ, with the components that the model has in the place of the paper's."""
     number = numbered(algorithm)
+    if number in (11, 12, 13) and settings.eta is None:
+        given = {"crossed": crossed, "seed": seed}
+        return _descending(lambda eta: trained_example(algorithm, model, data, settings=replace(settings, eta=eta), **given))  # type: ignore[arg-type]
     function: Callable[..., object] = function_of(algorithm)
-    more: dict[str, object] = {}
+    more: dict[str, object] = {"stop": model.theta.eos_token} if number == 14 else {}  # as `transalg generate` does
     if number in (4, 5):
         function = model.Attention if number == 4 else model.MHAttention
     elif number == 6:
@@ -138,7 +147,7 @@ def trained_example(
     elif number in (8, 9, 10):
         function = model.transformer
     elif number in TRANSFORMERS:
-        more = {TRANSFORMERS[number]: model.transformer}
+        more |= {TRANSFORMERS[number]: model.transformer}
     theta = model.theta if number >= 8 else model.acting
     generator = torch.Generator().manual_seed(seed)
     call = _call(number, data, theta, settings, generator, crossed)
@@ -146,6 +155,27 @@ def trained_example(
     axes = call.axes | ({"N_C": model.classes} if model.classes else {})
     call = Call(call.args, call.inputs | {"θ": model.about}, axes, call.kwargs | more)
     return Example(find(name), function, call, model.theta, data.vocabulary)
+
+
+def _descending(make: Callable[[float], Example]) -> Example:
+    """The example with the largest η that lowers the loss at every step: the loss is a sum over tokens, so η depends on their number."""
+    for eta in ETAS:
+        of = make(eta)
+        if _descends(of.trace()):
+            break
+    return replace(of, call=replace(of.call, inputs=of.call.inputs | {"η": f"{eta:.3g}, with which every step lowers the loss"}))
+
+
+def _descends(trace: Trace) -> bool:
+    """Whether the loss after every step is below the one before it; a step of nothing, for no token is masked, counts too."""
+    before = [float(step.value) for step in trace.steps if step.symbol == "loss(θ)"]  # type: ignore[arg-type]
+    steps = [step.inner for step in trace.steps if step.inner and isinstance(step.inner[0].value, Theta)]
+    after = [(summary(gradient.value)["norm"], float(loss.value)) for gradient, loss in steps]  # type: ignore[arg-type]
+    return all(norm == 0 or now < then for then, (norm, now) in zip(before, after, strict=True))
+
+
+def _ell_gen(settings: Settings) -> int:
+    return ELL_GEN if settings.ell_gen is None else settings.ell_gen
 
 
 def _name(function: Callable[..., object]) -> str:
@@ -209,16 +239,20 @@ def _call(number: int, data: Data, theta: TransformerTheta, settings: Settings, 
         return _component_call(number, data, theta, crossed)
     x, z, prompt = data.x, data.z, data.prompt
     training = settings.N_epochs, settings.eta
+    tau, ell_gen = TAU if settings.tau is None else settings.tau, _ell_gen(settings)
+    rate: Inputs = {} if settings.eta is None else {"η": f"{settings.eta:.3g}"}
+    alone: Inputs = {"x_1": x}
+    pair: Inputs = {"z_1": z, "x_1": x}
     along: Axes = {"ℓ": data.written(x)}
     return {
         8: Call((z, x, theta), {"z": z, "x": x}),
         9: Call((x, theta), {"x": x}),
         10: Call((x, theta), {"x": x}),
-        11: Call(([z], [x], theta, *training), {"z_1": z, "x_1": x}, along),
-        12: Call(([x], theta, *training, settings.p_mask, generator), {"x_1": x}, along),
-        13: Call(([x], theta, *training), {"x_1": x}, along),
-        14: Call((prompt, theta, settings.ell_gen, settings.tau, generator), {"x": prompt, "τ": f"{settings.tau:g}"}),
-        15: Call((z, theta, settings.tau, generator), {"z": z, "τ": f"{settings.tau:g}"}, kwargs={"ell_gen": settings.ell_gen}),
+        11: Call(([z], [x], theta, *training), pair | rate, along),
+        12: Call(([x], theta, *training, settings.p_mask, generator), alone | rate, along),
+        13: Call(([x], theta, *training), alone | rate, along),
+        14: Call((prompt, theta, ell_gen, tau, generator), {"x": prompt, "τ": f"{tau:g}"}),
+        15: Call((z, theta, tau, generator), {"z": z, "τ": f"{tau:g}"}, kwargs={"ell_gen": ell_gen}),
     }[number]
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from transalg.formal.tree import Theta
+from transalg.trace.errata import errata_of
 from transalg.trace.record import Step, Trace, Value
 
 
@@ -52,17 +53,26 @@ def _step(step: Step, write: Callable[[Value], Any]) -> dict[str, Any]:
         "line": step.line.number,
         "math": step.line.math,
         "code": step.line.code.strip(),
-        "erratum": step.line.erratum,
+        "errata": [erratum.number for erratum in errata_of(step.algorithm, step.line)],
         "depth": step.depth,
         "call": step.call,
         "passes": step.passes,
+        **_value(step, write),
+        "path": step.path(),
+        "operands": [_value(one, write) for one in step.operands],
+        "inner": [_value(one, write) for one in step.inner],
+    }
+
+
+def _value(step: Step, write: Callable[[Value], Any]) -> dict[str, Any]:
+    """What a line sets, reads or computes on the way."""
+    return {
         "symbol": step.symbol,
         "dims": None if step.dims is None else list(step.dims),
         "shape": None if step.shape is None else list(step.shape),
         "axes": [list(step.axes[dim]) if dim in step.axes else None for dim in step.dims or ()],
         "along": list(_along(step)),  # of many vectors, what each belongs to
         "value": write(step.value),
-        "inner": None if step.inner is None else _step(step.inner, write),
     }
 
 
@@ -83,7 +93,7 @@ def visible(token: str) -> str:
 def distribution(step: Step) -> bool:
     """Whether the columns of a value are probabilities of what stands along its rows: P, p, α, attention weights."""
     named = bool(step.dims) and step.dims[0] in step.axes  # type: ignore[index]
-    return named and isinstance(step.value, Tensor) and bool(re.match(r"P|p|α|softmax", step.symbol))
+    return named and isinstance(step.value, Tensor) and bool(re.match(r"P|p|q$|α|softmax", step.symbol))
 
 
 def summary(theta: Theta) -> dict[str, float]:

@@ -9,7 +9,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from transalg.trace.source import Algorithm, Line
+from transalg.trace.errata import Erratum, errata_of
+from transalg.trace.source import Algorithm, Definition, Line, find
+from transalg.trace.why import why_of
 
 
 def heading(algorithm: Algorithm) -> Text:
@@ -17,8 +19,8 @@ def heading(algorithm: Algorithm) -> Text:
     return Text.assemble((f"{algorithm.kind}  ", "bold cyan"), (algorithm.caption, "bold"), summary)
 
 
-def show_list(algorithms: Iterable[Algorithm], console: Console) -> None:
-    """Number, name and title of every algorithm; then the variants."""
+def show_list(algorithms: Iterable[Algorithm], definitions: Iterable[Definition], console: Console) -> None:
+    """Number, name and title of every algorithm; then the variants, and what is defined by a formula."""
     listed = list(algorithms)
     for title, which in (
         ("Algorithm", [a for a in listed if a.number]),
@@ -34,11 +36,62 @@ def show_list(algorithms: Iterable[Algorithm], console: Console) -> None:
             table.add_row(of, algorithm.name, title)
         console.print(table)
         console.print()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("Definition", style="bold", no_wrap=True)
+    table.add_column("formula", overflow="fold")
+    for one in definitions:
+        table.add_row(one.name, Text(one.doc[0]))  # no markup: Mask[t_z,t_x]
+    console.print(table)
+    console.print()
     console.print(Text("transalg algorithm 10 (or a name) shows one, transalg trace 10 runs it.", style="dim"))
 
 
-def show_source(algorithm: Algorithm, console: Console) -> None:
-    """The docstring as the paper's head of an algorithm, then every line: number, mathematics, Python."""
+def show_definition(definition: Definition, console: Console) -> None:
+    """The formula, what else there is to say, and Python."""
+    console.print(Text.assemble((definition.name, "bold cyan"), f"  formal/{definition.module}.py\n"))
+    for part in definition.doc:
+        console.print(Text(part))
+        console.print()
+    rows = (row for one in definition.source.splitlines() for row in _wrapped(one, console.width))
+    console.print(_code("\n".join(rows)))
+
+
+def show_errata(errata: Iterable[Erratum], console: Console) -> None:
+    """Number, place, and what the paper says there, on a row or two each."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("", justify="right", style="bold cyan", no_wrap=True)
+    table.add_column("where", style="bold", max_width=24)
+    table.add_column("the paper")
+    for erratum in errata:
+        table.add_row(str(erratum.number), Text(erratum.where), Text(textwrap.shorten(erratum.paper, 96, placeholder=" …")))
+    console.print(table)
+    console.print(Text("\ntransalg errata 7 (or another number) says what transalg does.", style="dim"))
+
+
+def show_erratum(erratum: Erratum, console: Console) -> None:
+    """One in full, with the lines it concerns."""
+    console.print(Text.assemble((f"Erratum {erratum.number}  ", "bold cyan"), (erratum.where, "bold"), "\n"))
+    for name, text in (
+        ("Paper", erratum.paper),
+        ("transalg", erratum.decision),
+        ("Test", f"{erratum.test} in tests/formal/test_errata.py"),
+    ):
+        console.print(Text.assemble((f"{name}: ", "bold"), text))
+    for name, numbers in erratum.lines.items():
+        algorithm = find(name)
+        console.print(Text.assemble("\n", (algorithm.kind, "bold cyan"), f"  {algorithm.name}"))
+        for number in numbers:
+            console.print(Text(f"{number:>4} {algorithm.lines[number - 1].math}"))
+
+
+def marked(algorithm: Algorithm, line: Line) -> str:
+    """The errata that concern a line: «  (erratum 3)»."""
+    numbers = [str(erratum.number) for erratum in errata_of(algorithm, line)]
+    return f"  ({'errata' if len(numbers) > 1 else 'erratum'} {', '.join(numbers)})" if numbers else ""
+
+
+def show_source(algorithm: Algorithm, console: Console, *, why: bool = False) -> None:
+    """The docstring as the paper's head of an algorithm, then every line: number, mathematics, Python, and why it is there if `why`."""
     console.print(heading(algorithm))
     console.print()
     for row in algorithm.doc[bool(algorithm.summary) :]:
@@ -51,14 +104,18 @@ def show_source(algorithm: Algorithm, console: Console) -> None:
     table.add_column(overflow="fold")
     table.add_row("", _code(_header(algorithm, console.width - 3)))
     for line in algorithm.lines:
-        table.add_row(str(line.number), _row(line, console.width - 3))
+        table.add_row(str(line.number), _row(algorithm, line, console.width - 3))
+        if why:
+            margin = "    " * (line.indent + 1)
+            rows = textwrap.wrap(why_of(algorithm, line), console.width - 4, initial_indent=margin, subsequent_indent=margin)
+            table.add_row("", Text("\n".join([*rows, ""])))
     console.print(table)
 
 
-def _row(line: Line, width: int) -> RenderableType:
+def _row(algorithm: Algorithm, line: Line, width: int) -> RenderableType:
     """The mathematics, and below it Python, as in the source; wrapped where they are too wide."""
     margin = "    " * (line.indent + 1)
-    math = line.math + (f"  (erratum {line.erratum})" if line.erratum else "")
+    math = line.math + marked(algorithm, line)
     tag = textwrap.wrap(f"{margin}# {math}", width, subsequent_indent=f"{margin}#       ", break_long_words=False)
     rows = (row for one in line.code.splitlines() for row in _wrapped(margin + one, width))
     return Group(Text("\n".join(tag), style="dim italic"), *([_code("\n".join(rows))] if line.code else []))

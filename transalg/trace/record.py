@@ -4,18 +4,18 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from types import CodeType, FrameType
-from typing import Protocol
+from typing import Any, Protocol, get_args
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from transalg.formal.tree import Theta
-from transalg.trace.source import Algorithm, Line, algorithms
+from transalg.trace.source import Algorithm, Line, Part, algorithms
 
 Axes = dict[str, Sequence[str]]  # what stands along a dimension, by the paper's symbol: the tokens along ℓ
 Inputs = dict[str, list[int] | str]  # what an algorithm is called with, by the paper's symbol: token IDs, or words on it
@@ -41,13 +41,30 @@ class Step:
     symbol: str = ""  # the variable, as the paper writes it
     dims: tuple[str, ...] | None = None  # its shape in symbols
     value: Value = None  # as it was then
-    inner: "Step | None" = None  # a softmax inside the line's expression: attention weights have no name of their own
+    operands: list["Step"] = field(default_factory=list)  # what the line reads: matrices, vectors, masks
+    inner: list["Step"] = field(default_factory=list)  # what its expression computes on the way: attention weights, q, ∇loss(θ)
+    within: dict[str, int] = field(default_factory=dict)  # of a called algorithm: which of the calls of `above` this is
+    above: "Step | None" = None  # the line that called this algorithm
 
     @property
     def shape(self) -> tuple[int, ...] | None:
         """The shape in numbers; of each element, if there are many."""
         one = self.value[0] if isinstance(self.value, list) and self.value else self.value
         return tuple(one.shape) if isinstance(one, Tensor) else () if isinstance(one, int | float) else None
+
+    def path(self, line: bool = True) -> str:
+        """Algorithm 10, line 6, l = 2 → Algorithm 5, line 1, h = 1 → Algorithm 4, line 4; or up to the last algorithm."""
+        steps: list[Step] = [self]
+        while steps[0].above is not None:
+            steps.insert(0, steps[0].above)
+        said = []
+        for step, called in zip(steps, [*steps[1:], None], strict=True):
+            loops = {index: count for index, count in step.passes.items() if index not in step.within}
+            counted = loops | (called.within if called else {})
+            name = step.algorithm.kind if step.algorithm.number else step.algorithm.name
+            where = [name, f"line {step.line.number}", *(_counted(*one) for one in counted.items())]
+            said.append(", ".join(where if called or line else where[:1]))
+        return " → ".join(said)
 
 
 @dataclass
@@ -150,14 +167,14 @@ class Recorder:
             if not again:  # a comprehension may report its own line once for every element
                 self._finish(call, frame, frame.f_lineno)
                 if line is not None:
-                    self._start(call, line)
+                    self._start(call, line, frame)
         elif event == "return":
             if not call.failing:
                 self._finish(call, frame, None, value)
             self.calls.pop()
         return self.follow
 
-    def _start(self, call: Call, line: Line) -> None:
+    def _start(self, call: Call, line: Line, frame: FrameType) -> None:
         while call.loops and not call.loops[-1][0].first <= line.first <= call.loops[-1][0].stop:
             call.loops.pop()
         if line.kind in ("for", "while"):
@@ -165,8 +182,13 @@ class Recorder:
             call.loops.append((line, count + 1))
         passes = call.within | {_index(loop): count for loop, count in call.loops}
         call.made = 0
-        call.pending = Step(call.algorithm, line, len(self.calls) - 1, call.number, passes, call.axes)
-        self.steps.append(call.pending)
+        above = self.calls[-2].pending if len(self.calls) > 1 else None
+        step = Step(call.algorithm, line, len(self.calls) - 1, call.number, passes, call.axes, within=call.within, above=above)
+        call.pending = step
+        self.steps.append(step)
+        if line.kind not in ("for", "while"):  # before the line runs: X ← X + … changes what it reads
+            step.operands = [replace(step, operands=[], **seen) for code in line.operands if (seen := _operand(code, call, frame))]
+            step.inner = [self._look_inside(part, call, frame, step) for part in line.inner]
 
     def _finish(self, call: Call, frame: FrameType, next_line: int | None, returned: object = None) -> None:
         step, call.pending = call.pending, None
@@ -185,28 +207,27 @@ class Recorder:
         step.symbol, step.dims = call.shapes.get(name, (_written(line), None))
         raw = returned if line.kind == "return" else frame.f_locals[name]
         if callable(raw) and "theta" in frame.f_locals:
-            tracing = sys.gettrace()
-            sys.settrace(None)  # P(θ) and loss(θ) are shown at the θ of now
-            raw = raw(frame.f_locals["theta"])
-            sys.settrace(tracing)
+            function = raw
+            raw = _untraced(lambda: function(frame.f_locals["theta"]))  # P(θ) and loss(θ) are shown at the θ of now
         step.value = _copy(raw)
-        if line.inner is not None:
-            self._look_inside(call, frame, step)
+        if any(part.math == "∇loss(θ)" for part in line.inner):
+            loss = _untraced(lambda: frame.f_locals["loss"](frame.f_locals["theta"]))
+            step.inner.append(replace(step, symbol="loss(θ)", dims=(), value=_copy(loss), operands=[], inner=[]))
         grown = frame.f_locals.get("x_hat", frame.f_locals.get("x"))
         if line.targets == ("P",) and step.dims and isinstance(step.value, Tensor) and isinstance(grown, Tensor) and self.vocabulary:
             # Algorithms 14 and 15 lengthen their sequence: a column of P for every token it has now
             step.axes = step.axes | {step.dims[-1]: self._written(grown[-step.value.shape[-1] :])}
 
-    def _look_inside(self, call: Call, frame: FrameType, step: Step) -> None:
-        """Evaluate the softmax inside a line's expression where the line stood: the same code on the same variables."""
-        assert step.line.inner is not None
-        value = _copy(eval(step.line.inner, frame.f_globals, dict(frame.f_locals)))
-        math = re.search(r"softmax\(.*?\)", step.line.math)
-        dims = next(
-            (dims for name, (_, dims) in call.shapes.items() if re.search(rf"\b{name}\b", step.line.inner)),
-            None,
-        )
-        step.inner = replace(step, symbol=math[0] if math else step.line.inner, dims=dims, value=value, inner=None)
+    def _look_inside(self, part: Part, call: Call, frame: FrameType, step: Step) -> Step:
+        """Evaluate a part of a line's expression where the line stands: the same code on the same variables."""
+        names = dict(frame.f_locals)
+        value = _copy(_untraced(lambda: eval(part.code, frame.f_globals | names)))  # as globals, so that a comprehension sees them
+        declared = (dims for name, (_, dims) in call.shapes.items() if re.search(rf"\b{name}\b", part.code))
+        dims = part.dims if part.dims is not None else next(declared, None)
+        axes = step.axes
+        if part.tokens and dims and self.vocabulary:
+            axes = axes | {dims[0]: self._written(eval(part.tokens, frame.f_globals | names))}
+        return replace(step, symbol=part.math, dims=dims, value=value, axes=axes, operands=[], inner=[])
 
     def _written(self, tokens: Tensor) -> list[str]:
         return [self.vocabulary[i] for i in _detached(tokens).tolist()]
@@ -244,6 +265,56 @@ def function_of(algorithm: Algorithm) -> Callable[..., object]:
     return function
 
 
+def _untraced(compute: Callable[[], object]) -> object:
+    """What a function computes, without a trace of it."""
+    tracing = sys.gettrace()
+    sys.settrace(None)
+    try:
+        return compute()
+    finally:
+        sys.settrace(tracing)
+
+
+GREEK = {"gamma": "γ", "beta": "β", "alpha": "α", "X_tilde": "X̃"}
+
+
+def _operand(code: str, call: Call, frame: FrameType) -> dict[str, Any] | None:
+    """What a variable or a field of θ is now: symbol, shape in symbols, value; None for what is no vector, matrix or mask."""
+    name, _, part = code.partition(".")
+    owner = frame.f_locals.get(name)
+    value = getattr(owner, part, None) if part and isinstance(owner, Theta) else owner if not part else None
+    some = value[0] if isinstance(value, list) and value else value
+    if not isinstance(some, Tensor) or not some.ndim or not (some.is_floating_point() or some.dtype == torch.bool):
+        return None
+    if part:
+        of_layer = name in ("layer", "theta_l")
+        letter, number = re.fullmatch(r"([^\W\d]+?)(\d?)", part).groups()  # type: ignore[union-attr]
+        if letter in GREEK:
+            symbol = GREEK[letter] + ("_l" if of_layer else "") + (f"^{number}" if number else "")
+        else:
+            symbol = re.sub(r"^(gamma|beta)(?=_)", lambda greek: GREEK[greek[1]], part) + ("^l" if of_layer else "")
+        dims = _annotated({each.name: each.type for each in fields(owner)}.get(part))  # type: ignore[arg-type]
+    elif name in call.shapes:
+        symbol, dims = call.shapes[name]
+    else:
+        symbol, dims = GREEK.get(name, name), _annotated(inspect.unwrap(function_of(call.algorithm)).__annotations__.get(name))
+    copy = [_unwrapped(one) for one in value] if isinstance(value, list) else _unwrapped(some)
+    return {"symbol": symbol, "dims": dims if dims is not None and len(dims) == some.ndim else None, "value": copy}
+
+
+def _annotated(annotation: object) -> tuple[str, ...] | None:
+    """The shape that an annotation states, in the paper's letters; of Float[Tensor, "d_e"] | None too."""
+    for one in (annotation, *get_args(annotation)):
+        if isinstance(shape := getattr(one, "dim_str", None), str):
+            return tuple(shape.replace("ell", "ℓ").replace("*", "·").split())
+    return None
+
+
+def _counted(index: str, count: int) -> str:
+    """l = 2; of a while loop, pass 2."""
+    return f"pass {count}" if index == "pass" else f"{index} = {count}"
+
+
 def _line_at(algorithm: Algorithm, row: int) -> Line | None:
     return next((line for line in algorithm.lines if line.kind != "end" and line.first <= row <= line.last), None)
 
@@ -277,6 +348,11 @@ def _copy(value: object) -> Value:
 
 def _detached(tensor: Tensor) -> Tensor:
     """A copy, free of the autograd and torch.func machinery around it."""
+    return _unwrapped(tensor).clone()
+
+
+def _unwrapped(tensor: Tensor) -> Tensor:
+    """The same without a copy, for what no line changes in place."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor.detach().cpu().clone()
+    return tensor.detach().cpu()

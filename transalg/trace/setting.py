@@ -23,13 +23,13 @@ class Sizes:
 class Settings:
     """What else an algorithm takes."""
 
-    N_epochs: int = 1
+    N_epochs: int = 3
     """Algorithms 11–13: passes over the data."""
-    eta: float = 0.1
-    """Algorithms 11–13: the learning rate η."""
+    eta: float | None = None
+    """Algorithms 11–13: the learning rate η. (default: the largest of 0.1, 0.05, 0.025, … with which every step lowers the loss)"""
     p_mask: float = 0.3
     """Algorithm 12: the probability of masking a token."""
-    ell_gen: int = 4
-    """Algorithms 14 and 15: how many tokens to generate at most."""
-    tau: float = 1.0
-    """Algorithms 14 and 15: the temperature τ, from 0 to inf."""
+    ell_gen: int | None = None
+    """Algorithms 14 and 15: how many tokens to generate at most. (default: 4; with --run, Algorithm 15 ends as `transalg predict` does)"""
+    tau: float | None = None
+    """Algorithms 14 and 15: the temperature τ, from 0 to inf. (default: 1; with --run, that of `transalg generate` and `predict`)"""

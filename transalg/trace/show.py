@@ -1,5 +1,7 @@
 """A trace on the terminal."""
 
+import math
+
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -7,14 +9,20 @@ from torch import Tensor
 
 from transalg.formal.tree import Theta
 from transalg.trace.export import distribution, summary, visible
-from transalg.trace.listing import heading
+from transalg.trace.listing import heading, marked
 from transalg.trace.record import Step, Trace, Value
+from transalg.trace.why import why_of
+
+BAR = 32  # cells of the longest bar
+BARS = 6  # of a distribution
+LOSSES = 24  # bars of a sequence's loss
 
 
-def show_trace(trace: Trace, console: Console, *, passes: bool = False) -> None:
-    """Every executed line: number, mathematics, the variable it set, its shape in symbols and numbers, the values shortened.
+def show_trace(trace: Trace, console: Console, *, passes: bool = False, brief: bool = False) -> None:
+    """Every executed line: number, mathematics, why it is there, what it reads and sets, shapes in symbols and numbers, values shortened.
 
-    `passes` says of every line which pass of its loops it is, for a trace in which the heads of the loops are left out.
+    Why it is there is said once. `passes` says of every line which pass of its loops it is, for a trace in which the heads of the
+    loops are left out. `brief` leaves out why, and what a line reads.
     """
     _print(heading(trace.algorithm), console)
     for symbol, value in trace.inputs.items():
@@ -23,17 +31,18 @@ def show_trace(trace: Trace, console: Console, *, passes: bool = False) -> None:
     if trace.sizes:
         sizes = (f"{symbol.replace('ell', 'ℓ')}\u00a0=\u00a0{size}" for symbol, size in trace.sizes.items())
         _print(Text(", ".join(sizes), style="dim"), console)
-    seen: set[int] = set()
+    entered: set[int] = set()
+    explained: set[tuple[str, int]] = set()
+    call = 0
     for step in trace.steps:
-        if step.depth and step.call not in seen:
-            which = "".join(f"  {index} = {count}" for index, count in step.passes.items())
-            _print(
-                Text.assemble("╭ ", (f"{step.algorithm.kind} ", "bold"), step.algorithm.name, (which, "magenta")),
-                console,
-                indent=4 * step.depth - 2,
-            )
-        seen.add(step.call)
-        _show_step(step, trace, console, passes and step.depth == 0)
+        if step.depth and step.call != call:
+            sign = "│ " if step.call in entered else "╭ "
+            path = Text.assemble(sign, (step.path(line=False), "magenta"), f"  {step.algorithm.name}" if step.algorithm.number else "")
+            _print(path, console, indent=4 * step.depth - 2, hanging=2)
+        entered.add(call := step.call)
+        key = step.algorithm.name, step.line.number
+        _show_step(step, trace, console, passes and step.depth == 0, why=not brief and key not in explained, operands=not brief)
+        explained.add(key)
 
 
 def _input(value: list[int] | str, trace: Trace) -> str:
@@ -48,11 +57,10 @@ def _token(v: int, trace: Trace) -> str:
     return visible(written)
 
 
-def _show_step(step: Step, trace: Trace, console: Console, passes: bool) -> None:
+def _show_step(step: Step, trace: Trace, console: Console, passes: bool, why: bool, operands: bool) -> None:
     margin, inside = 4 * step.depth, 2 * step.line.indent
     row = Text.assemble((f"{step.line.number:>3} ", "cyan"), " " * inside, (step.line.math, "" if step.depth else "bold"))
-    if step.line.erratum:
-        row.append(f"  (erratum {step.line.erratum})", "dim")
+    row.append(marked(step.algorithm, step.line), "dim")
     loop = step.line.kind in ("for", "while")
     if loop or (passes and step.passes):
         said = {step.symbol: step.value} if loop else step.passes
@@ -61,13 +69,49 @@ def _show_step(step: Step, trace: Trace, console: Console, passes: bool) -> None
             "magenta",
         )
     _print(row, console, indent=margin, hanging=4 + inside + 2)
-    if not loop:
-        for one in (step.inner, step):
-            if one is not None:
-                indent = margin + 6 + inside
-                _print(_result(one, trace, console.width - indent), console, indent=indent, hanging=2)
-                for row in _likeliest(one, console.width - indent - 2):
-                    _print(row, console, indent=indent + 2)
+    indent = margin + 6 + inside
+    if why:
+        _print(Text(why_of(step.algorithm, step.line), "italic"), console, indent=indent)
+    if loop:
+        return
+    if operands and step.operands:
+        _print(Text.assemble(("from ", "dim"), (", ".join(map(_operand, step.operands)), "dim")), console, indent=indent, hanging=2)
+    for one in (*step.inner, step):
+        _print(_result(one, trace, console.width - indent), console, indent=indent, hanging=2)
+        for row in _bars(one) or _likeliest(one, console.width - indent - 2):
+            _print(row, console, indent=indent + 2)
+
+
+def _operand(step: Step) -> str:
+    """W_q 8×16; with its numbers, where they are few."""
+    value = step.value
+    count = f" ({len(value)} of them)" if isinstance(value, list) else ""
+    few = isinstance(value, Tensor) and value.ndim == 1 and len(value) <= 4
+    return f"{step.symbol}\u00a0{'×'.join(map(str, step.shape or ()))}{count}" + (f" = {shortened(value, columns=4)}" if few else "")
+
+
+def _bars(step: Step) -> list[Text]:
+    """A bar for each of the most probable, or for the loss of every token."""
+    value = step.value
+    if not isinstance(value, Tensor) or value.ndim != 1 or not step.dims or step.dims[0] not in step.axes:
+        return []
+    names, numbers = [visible(name) for name in step.axes[step.dims[0]]], value.tolist()
+    if len(names) != len(numbers) or not numbers:
+        return []
+    if distribution(step):
+        order = sorted(range(len(numbers)), key=lambda i: -numbers[i])[:BARS]
+    elif step.symbol.startswith("−log"):
+        order = list(range(len(numbers)))[:LOSSES]
+    else:
+        return []
+    longest = max((abs(numbers[i]) for i in order if math.isfinite(numbers[i])), default=0) or 1
+    wide = max(cell_len(names[i]) for i in order)
+    rows = []
+    for i in order:
+        size = round(8 * BAR * min(1.0, abs(numbers[i]) / longest))
+        bar = "█" * (size // 8) + " ▏▎▍▌▋▊▉"[size % 8].strip()
+        rows.append(Text.assemble((names[i] + " " * (wide - cell_len(names[i]) + 1), "green"), (bar, "cyan"), f" {_number(numbers[i])}"))
+    return [*rows, Text("…", "dim")] if len(rows) < len(numbers) else rows
 
 
 def _print(text: Text, console: Console, *, indent: int = 0, hanging: int = 0) -> None:
@@ -82,6 +126,10 @@ def _print(text: Text, console: Console, *, indent: int = 0, hanging: int = 0) -
 def _result(step: Step, trace: Trace, width: int) -> Text:
     """X ∈ ℝ^{d_e×ℓ} = 16×9 and the values, as many as there is room for."""
     value = step.value
+    if isinstance(value, Theta) and step.symbol.startswith("∇"):
+        return Text.assemble((f"‖{step.symbol}‖ = ", "green"), f"{summary(value)['norm']:.5g}")
+    if step.symbol == "loss(θ)" and step.line.symbol != "loss(θ)":
+        return Text.assemble(("loss(θ) = ", "green"), shortened(value), " at the new θ")
     if isinstance(value, Theta):
         of = summary(value)
         return Text.assemble((step.symbol, "green"), f" has {of['parameters']:,} numbers, ‖{step.symbol}‖ = {of['norm']:.5g}")

@@ -7,7 +7,7 @@ the next tag, are that line of the algorithm. An `end` is a tag alone.
 import ast
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -18,6 +18,16 @@ FORMAL = Path(__file__).parent.parent / "formal"
 TAG = re.compile(r"\s*# (?P<number>\d+): (?P<math>.*?)(?:  ⟦(?P<name>\S+) ∈ ℝ(?:\^\{(?P<dims>.+)\})?⟧)?(?:  \(erratum (?P<erratum>\d+)\))?")
 HEADING = re.compile(r"(?P<kind>Algorithm (?P<number>\d+)|Variant of Algorithm \d+): (?P<caption>.+)")
 KINDS: dict[type[ast.stmt], str] = {ast.For: "for", ast.While: "while", ast.Return: "return", ast.Assign: "assign"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a line's expression that is worth seeing, though the paper gives it no line: attention weights, q, ∇loss(θ)."""
+
+    math: str
+    code: str
+    dims: tuple[str, ...] | None = None  # None: those of a variable in it
+    tokens: str = ""  # Python for the token IDs that stand along it
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,8 @@ class Line:
     targets: tuple[str, ...] = ()  # the Python variables it sets
     symbol: str | None = None  # what it sets, as ⟦…⟧ names it
     dims: tuple[str, ...] | None = None  # the shape ⟦…⟧ declares; () is a scalar
-    inner: str | None = None  # a softmax that is part of its expression
+    inner: tuple["Part", ...] = ()  # what its expression computes on the way
+    operands: tuple[str, ...] = ()  # the Python variables and fields of θ that it reads
     erratum: int | None = None  # the entry of docs/errata.md that says why it is not the paper's line to the letter
 
 
@@ -58,6 +69,16 @@ class Algorithm:
         return self.doc[0] if self.doc and not self.doc[0].startswith(("Input", "Output")) else ""
 
 
+@dataclass(frozen=True)
+class Definition:
+    """A function that the paper defines in its text, or a variant that is a formula: no numbered lines."""
+
+    name: str
+    module: str
+    doc: tuple[str, ...]  # the formula, then what else there is to say
+    source: str  # Python, without the docstring
+
+
 @cache
 def algorithms() -> tuple[Algorithm, ...]:
     """Algorithms 1–15 in the paper's order, then the variants by file."""
@@ -65,18 +86,62 @@ def algorithms() -> tuple[Algorithm, ...]:
     return tuple(sorted(unordered, key=lambda algorithm: algorithm.number or len(unordered)))
 
 
+DEFINING = ("notation", "mask", "positions", "norm", "mlp", "embedding", "unembedding", "systems")  # files, in the order of the paper
+
+
+@cache
+def definitions() -> tuple[Definition, ...]:
+    """softmax, GELU, the masks, the sinusoids …: by file, in the order of their source."""
+    return tuple(one for module in DEFINING for one in _defined(FORMAL / f"{module}.py"))
+
+
 def find(which: str) -> Algorithm:
     """The algorithm of this number or name."""
+    names = _algorithms_by_name()
+    if _folded(which) in names:
+        return names[_folded(which)]
+    raise _unknown(which, {folded: algorithm.name for folded, algorithm in names.items()})
 
-    def folded(name: str) -> str:
-        return name.strip().lower().replace("_", "").lstrip("0")
 
-    names = {folded(name): algorithm for algorithm in algorithms() for name in (algorithm.name, str(algorithm.number or algorithm.name))}
-    if folded(which) in names:
-        return names[folded(which)]
-    close = get_close_matches(folded(which), names, n=1)
-    hint = f"; did you mean {names[close[0]].name}?" if close else ", or a name that `transalg algorithm` lists"
-    raise ValueError(f"there is no algorithm {which!r}: expected a number from 1 to 15{hint}")
+def find_all(which: str) -> Sequence[Algorithm | Definition]:
+    """The algorithm of this number or name, or the definition; all definitions of a file of `formal` for its name, Mask say."""
+    names = _algorithms_by_name()
+    if _folded(which) in names:
+        return [names[_folded(which)]]
+    defined = {_folded(one.name): one for one in definitions()}
+    if _folded(which) in defined:
+        return [defined[_folded(which)]]
+    if of_file := [one for one in definitions() if one.module == _folded(which)]:
+        return of_file
+    known = {folded: algorithm.name for folded, algorithm in names.items()} | {folded: one.name for folded, one in defined.items()}
+    raise _unknown(which, known | {"mask": "Mask"})
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name.lower()).lstrip("0")
+
+
+def _algorithms_by_name() -> dict[str, Algorithm]:
+    return {_folded(name): one for one in algorithms() for name in (one.name, str(one.number or one.name))}
+
+
+def _unknown(which: str, known: dict[str, str]) -> ValueError:
+    close = list(dict.fromkeys(known[one] for one in get_close_matches(_folded(which), known, n=3)))
+    hint = f"; did you mean {' or '.join(close)}?" if close else ", or a name that `transalg algorithm` lists"
+    return ValueError(f"there is no algorithm {which!r}: expected a number from 1 to 15{hint}")
+
+
+def _defined(path: Path) -> Iterator[Definition]:
+    """The public functions of a file that are no algorithms."""
+    text = path.read_text(encoding="utf-8")
+    rows = text.splitlines()
+    for node in ast.parse(text).body:
+        doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") else None
+        if doc and not HEADING.match(doc):
+            assert isinstance(node, ast.FunctionDef)
+            said = node.body[0]
+            source = rows[node.lineno - 1 : said.lineno - 1] + rows[said.end_lineno : node.end_lineno]
+            yield Definition(node.name, path.stem, tuple(" ".join(part.split()) for part in doc.split("\n\n")), "\n".join(source))
 
 
 def _read(path: Path) -> Iterator[Algorithm]:
@@ -164,7 +229,8 @@ def _line(tag: re.Match[str], statements: list[ast.stmt], rows: list[str], inden
         targets=tuple(name.id for name in names if isinstance(name, ast.Name)),
         symbol=tag["name"],
         dims=None if not tag["name"] else tuple(tag["dims"].split("×")) if tag["dims"] else (),
-        inner=_softmax_inside(main),
+        inner=tuple(_parts(main, tag["math"])),
+        operands=_operands(main),
         erratum=int(tag["erratum"]) if tag["erratum"] else None,
     )
 
@@ -176,9 +242,45 @@ def _last(statement: ast.stmt) -> int:
     return statement.end_lineno or statement.lineno
 
 
-def _softmax_inside(statement: ast.stmt) -> str | None:
-    expression = getattr(statement, "value", None)
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "softmax" and node is not expression:
-            return ast.unparse(node)
-    return None
+def _parts(statement: ast.stmt, math: str) -> Iterator[Part]:
+    """The softmax, q ∝ p^{1/τ}, the gradient, or the terms of the sum that the loss is."""
+    expression = getattr(statement, "value", None)  # of a loop none: its body has lines of its own
+    for node in ast.walk(expression) if expression is not None else ():
+        if not isinstance(node, ast.Call) or node is expression:
+            continue
+        called = ast.unparse(node.func)
+        if called == "softmax":
+            written = re.search(r"softmax\(.*?\)", math)
+            yield Part(written[0] if written else ast.unparse(node), ast.unparse(node))
+        elif called == "tempered":
+            yield Part("q", ast.unparse(node))
+        elif called.startswith("grad("):
+            yield Part("∇loss(θ)", ast.unparse(node), ())
+        elif isinstance(node.func, ast.Attribute) and node.func.attr == "sum" and math.startswith("loss(θ)"):
+            terms = re.search(r"−Σ_\{(?P<over>.+?)\}(?:\^\{(?P<last>.+?)\})? (?P<term>.+)", math)
+            index = next(one.slice for one in ast.walk(node) if isinstance(one, ast.Subscript))
+            assert terms and isinstance(index, ast.Tuple), f"expected a sum over tokens, got {math}"
+            many = terms["last"] or f"|{terms['over'].partition('∈')[2]}|"
+            yield Part(f"−{terms['term']}", f"-{ast.unparse(node.func.value)}", (many,), ast.unparse(index.elts[0]))
+
+
+def _operands(statement: ast.stmt) -> tuple[str, ...]:
+    """X and layer.W_mlp1, in the order in which they stand; not what a comprehension or lambda counts."""
+    read = statement.iter if isinstance(statement, ast.For) else getattr(statement, "value", None)
+    if read is None:
+        return ()
+    bound = {node.id for node in ast.walk(read) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {node.arg for node in ast.walk(read) if isinstance(node, ast.arg)}
+    codes: list[tuple[int, int, str]] = []
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr not in ("T", "shape"):
+            codes.append((node.lineno, node.col_offset, ast.unparse(node)))
+        elif isinstance(node, ast.Name):
+            codes.append((node.lineno, node.col_offset, node.id))
+        else:
+            for child in ast.iter_child_nodes(node):
+                visit(child)
+
+    visit(read)
+    return tuple(dict.fromkeys(code for _, _, code in sorted(codes) if code.partition(".")[0] not in bound))
