@@ -10,6 +10,7 @@ from rich.text import Text
 from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
 from transalg.cli.classify import ClassifyVerb
+from transalg.cli.clean import CleanVerb
 from transalg.cli.demo import DemoVerb
 from transalg.cli.embed import EmbedVerb
 from transalg.cli.evaluate import EvaluateVerb
@@ -26,7 +27,9 @@ from transalg.cli.train import TrainVerb
 from transalg.cli.verify import VerifyVerb
 
 Use = GenerateVerb | PredictVerb | FillVerb | ClassifyVerb | EmbedVerb | ScoreVerb | PromptVerb
-Verb = DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+Verb = (
+    DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | CleanVerb | TokenizerVerb | AlgorithmVerb | TraceVerb | PresetsVerb | VerifyVerb
+)
 
 
 def main() -> None:
