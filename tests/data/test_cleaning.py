@@ -1,15 +1,17 @@
 """Cleaning: what a text becomes, which rows stay, and that twice is as once."""
 
 import csv
+import doctest
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from transalg.data import cleaning, duplicates
 from transalg.data.cleaning import NAMES, Report, Rules, clean, decide, misfit, normalise
 from transalg.data.rewriting import form
 from transalg.data.sources import Source
@@ -104,6 +106,10 @@ def test_lengths(texts: tuple[str, ...], rules: dict[str, Any], rule: str | None
 def test_impossible_rules(rules: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Rules(**rules)
+
+
+def test_the_examples_in_docstrings() -> None:
+    assert all(doctest.testmod(module) == (0, 1) for module in (cleaning, duplicates))
 
 
 # Rows ------------------------------------------------------------------------------------------------------------------
@@ -216,6 +222,7 @@ def test_a_folder_becomes_json_lines(tmp_path: Path) -> None:
     assert (tmp_path / "y.txt").read_text() == "one\n\ntwo\n\nthree\n"
 
 
+@settings(max_examples=20)  # each writes and syncs two files
 @given(st.lists(st.tuples(DIRTY, st.sampled_from("xy")), max_size=11), st.sampled_from([".csv", ".tsv", ".jsonl", ".jsonl.gz"]))
 def test_cleaning_twice_is_as_once(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], suffix: str) -> None:
     folder = tmp_path_factory.mktemp("rows")
