@@ -61,7 +61,7 @@ TASKS = {
     "arithmetic": Task(
         "lm",
         "arithmetic.txt",
-        "--documents paragraph --model.L 2 --model.ell-max 80 --train.steps 1200 --train.eval-every 1200 --train.batch-size 48",
+        "--documents paragraph --model.L 3 --model.ell-max 80 --train.steps 900 --train.eval-every 900 --train.batch-size 32",
         "right answers",
         True,
     ),
@@ -360,7 +360,7 @@ SCRATCHPAD = r"--template 'Q: {input}\nS: {scratchpad}\nA: {output}' --separator
 THOUGHT = r"--template 'Q: {input}\n{output}' --cue 'Think:'"
 DISTANCE = "distance of the validation accuracy from that of 5,152 other questions"
 BATCH_1 = f"--train.batch-size 1 --train.steps {12 * STEPS} --train.eval-every {12 * STEPS}"
-LONG = "--train.epochs 12 --train.eval-every 57"
+LONG = "--train.epochs 8 --train.eval-every 57"
 
 ROWS = [
     # Data preprocessing

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transalg.data import cleaning, duplicates
@@ -222,7 +222,6 @@ def test_a_folder_becomes_json_lines(tmp_path: Path) -> None:
     assert (tmp_path / "y.txt").read_text() == "one\n\ntwo\n\nthree\n"
 
 
-@settings(max_examples=20)  # each writes and syncs two files
 @given(st.lists(st.tuples(DIRTY, st.sampled_from("xy")), max_size=11), st.sampled_from([".csv", ".tsv", ".jsonl", ".jsonl.gz"]))
 def test_cleaning_twice_is_as_once(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], suffix: str) -> None:
     folder = tmp_path_factory.mktemp("rows")
