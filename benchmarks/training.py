@@ -14,31 +14,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-
-
-def transalg(*arguments: object) -> str:
-    """Run the command line; what it printed."""
-    command = [sys.executable, "-m", "transalg", *map(str, arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout
-
-
-def metrics(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
-def measured(run: Path, *more: object) -> dict[str, Any]:
-    figures: dict[str, Any] = json.loads(transalg("evaluate", run, "--json", *more))
-    return figures
-
+from benchmarks.commandline import DATA, SHAPE, STEPS, measured, metrics, missing, transalg, trec_rows, write
 
 # Tiny Shakespeare ------------------------------------------------------------------------------------------------------
-
-SHAPE = ["--model.L", "4", "--model.H", "4", "--model.d-e", "128", "--model.ell-max", "64", "--train.batch-size", "12"]
-STEPS = 440
 
 
 def nanogpt(text: str, steps: int, seed: int) -> tuple[list[float], float]:
@@ -134,9 +113,7 @@ def trec(folder: Path) -> None:
         return
     print("TREC, 6 classes, from scratch; target: at least 85 % of the test questions within 3 minutes")
     for part in ("train", "test"):
-        with open(DATA / "cls" / f"TREC.{part}", encoding="latin-1") as lines:
-            rows = [line.rstrip("\n").split(" ", 1) for line in lines]
-        write(folder / f"trec-{part}.jsonl", [{"label": label.split(":")[0], "text": text} for label, text in rows])
+        write(folder / f"trec-{part}.jsonl", trec_rows(part))
     start = time.perf_counter()
     for seed in range(3):
         run = folder / f"trec-{seed}"
@@ -315,16 +292,6 @@ def start(folder: Path) -> None:
         print(f"  {name}: {time.perf_counter() - begun:.1f} s")
         process.terminate()
         process.wait()
-
-
-def write(path: Path, rows: list[dict[str, str]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
-def missing(path: Path) -> bool:
-    if not path.exists():
-        print(f"{path.name}: not here, skipped")
-    return not path.exists()
 
 
 BENCHMARKS = {

@@ -27,6 +27,7 @@ CLASSIFICATION, SYSTEMS, EMBEDDING, SHARING, ADVERSARIAL = (
 THETA, DOMAINS, MAP = "formal/test_theta.py::", "formal/test_domains.py::", "test_paper_map.py::"
 GPT2, BERT, TORCH = "parity/test_gpt2.py::", "parity/test_bert.py::", "parity/test_torch_transformer.py::"
 ED, E, D = TORCH + "test_probabilities[5-3]", BERT + "test_probabilities[7]", GPT2 + "test_probabilities[7]"
+DUPLICATES, CLEANING = "data/test_duplicates.py::", "data/test_cleaning.py::"
 
 FORMAL = [
     # Bugs found in public implementations of this paper
@@ -372,6 +373,16 @@ ENGINE = [
     Mutant("expected_calibration_error", "abs(each.accuracy - each.confidence)", "(each.accuracy - each.confidence)", FIGURES + "test_the_calibration_error_is_a_mean_over_bins", "evaluation/classes.py"),
     Mutant("confusion_matrix", "(true, predicted)", "(predicted, true)", FIGURES + "test_confusion_has_a_row_for_every_true_class", "evaluation/classes.py"),
     Mutant("token_error_rate", "count[0] / max(1, count[1])", "count[0]", "evaluation/test_pairs.py::test_the_error_rate_is_that_of_the_nearest_reference", "evaluation/pairs.py"),
+    # Cleaning
+    Mutant("shingles", "hashed * FACTOR + units", "hashed + units", DUPLICATES + "test_shingles_know_the_order_and_not_the_case", "data/duplicates.py"),
+    Mutant("signature", "np.minimum(least, ", "np.maximum(0 * least, ", DUPLICATES + "test_a_signature_does_not_depend_on_order_repetition_or_chunks", "data/duplicates.py"),
+    Mutant("signature", "^ SEEDS", "^ SEEDS[:1]", DUPLICATES + "test_the_estimate_is_near_the_jaccard_similarity", "data/duplicates.py"),
+    Mutant("band_width", "(K // r) >= RECALL", "(K // r) <= RECALL", DUPLICATES + "test_bands_miss_little_at_the_threshold", "data/duplicates.py"),
+    Mutant("near_duplicates", "range(0, K - r + 1, r)", "range(0, r)", DUPLICATES + "test_bands_find_what_all_pairs_find", "data/duplicates.py"),
+    Mutant("near_duplicates", "continue", "pass", DUPLICATES + "test_only_rows_that_stay_remove_others_and_only_of_their_class", "data/duplicates.py"),
+    Mutant("normalise", "while (changed := _once(text, rules, breaks)) != text:", "if (changed := _once(text, rules, breaks)) != text:", CLEANING + "test_normalising_twice_is_as_once", "data/cleaning.py"),
+    Mutant("decide", "each + np.uint64(i)", "each", CLEANING + "test_the_sides_of_a_pair_are_told_apart", "data/cleaning.py"),
+    Mutant("_by_loss", "> np.log(rules.max_perplexity)", "> rules.max_perplexity", CLEANING + "test_losses", "data/cleaning.py"),
     # The formal systems
     Mutant("post_norm", "MHAttention(X, X,", "MHAttention(2 * X, X,", SYSTEMS + "test_bert_without_its_own_parts_is_algorithm_9", "formal/systems.py"),
     Mutant("pre_norm", "return X + dropout(", "return X_tilde + dropout(", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),

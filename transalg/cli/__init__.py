@@ -13,6 +13,7 @@ from rich.text import Text
 from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
 from transalg.cli.classify import ClassifyVerb
+from transalg.cli.clean import CleanVerb
 from transalg.cli.demo import DemoVerb
 from transalg.cli.embed import EmbedVerb
 from transalg.cli.errata import ErrataVerb
@@ -33,7 +34,18 @@ from transalg.runs.synonyms import SYNONYMS
 
 Use = GenerateVerb | PredictVerb | FillVerb | ClassifyVerb | EmbedVerb | ScoreVerb | PromptVerb
 Verb = (
-    DemoVerb | TrainVerb | EvaluateVerb | PlotVerb | Use | TokenizerVerb | AlgorithmVerb | TraceVerb | ErrataVerb | PresetsVerb | VerifyVerb
+    DemoVerb
+    | TrainVerb
+    | EvaluateVerb
+    | PlotVerb
+    | Use
+    | CleanVerb
+    | TokenizerVerb
+    | AlgorithmVerb
+    | TraceVerb
+    | ErrataVerb
+    | PresetsVerb
+    | VerifyVerb
 )
 
 VERBS: dict[str, type] = {kind.__name__.lower(): kind for kind, *_ in map(get_args, get_args(Verb))}

@@ -1,0 +1,44 @@
+"""What the benchmarks of training share: the real command line, the figures of a run, and data."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+SHAPE = ["--model.L", "4", "--model.H", "4", "--model.d-e", "128", "--model.ell-max", "64", "--train.batch-size", "12"]
+STEPS = 440  # of SHAPE on Tiny Shakespeare, for the loss of nanoGPT's recipe
+
+
+def transalg(*arguments: object) -> str:
+    """Run the command line; what it printed."""
+    command = [sys.executable, "-m", "transalg", *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def measured(run: Path, *more: object) -> dict[str, Any]:
+    figures: dict[str, Any] = json.loads(transalg("evaluate", run, "--json", *more))
+    return figures
+
+
+def trec_rows(part: str) -> list[dict[str, str]]:
+    """The questions of TREC with their coarse classes."""
+    with open(DATA / "cls" / f"TREC.{part}", encoding="latin-1") as lines:
+        rows = [line.rstrip("\n").split(" ", 1) for line in lines]
+    return [{"label": label.split(":")[0], "text": text} for label, text in rows]
+
+
+def write(path: Path, rows: list[dict[str, str]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def missing(path: Path) -> bool:
+    if not path.exists():
+        print(f"{path.name}: not here, skipped")
+    return not path.exists()
