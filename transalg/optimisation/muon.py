@@ -1,6 +1,6 @@
 """Muon: momentum whose matrices are made orthogonal before each step."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import sqrt
 
 import torch
@@ -9,6 +9,12 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from transalg.hyper import Hyper
 from transalg.model.transformer import Transformer
+
+Coefficients = Sequence[tuple[float, float, float]]  # (a, b, c) of each Newton–Schulz step
+# The odd polynomial of degree 5 that brings [0.01, 1] nearest to 1, the one that does so for what the first leaves, and a third (Amsel et al.
+# 2025): singular values from 0.01 to 1 end between 0.73 and 1.27.
+COEFFICIENTS: Coefficients = ((8.0934, -23.6204, 17.4462), (3.6366, -2.7219, 0.5365), (2.6613, -1.9772, 0.4526))
+WIDE = 1.5  # columns for each row from which the smaller matrix is the cheaper one to carry
 
 
 def hidden_matrices(model: Transformer[Hyper]) -> dict[str, tuple[nn.Parameter, tuple[int, ...]]]:
@@ -24,15 +30,20 @@ def hidden_matrices(model: Transformer[Hyper]) -> dict[str, tuple[nn.Parameter, 
 class Muon(torch.optim.Optimizer):
     """M ← μM + G; W ← (1 − ηλ) W − η · 0.2 √max(n, m) · UVᵀ, where USVᵀ is the decomposition of G + μM (Jordan et al. 2024).
 
-    UVᵀ by five Newton–Schulz steps, which bring every singular value near 1. Matrices of one shape are one batch of products, in
-    float32 or the parameters' precision if that is higher: on CPUs bfloat16 products are many times slower. The factor makes an
-    update as large as AdamW's, so that one learning rate serves both (Liu et al. 2025).
+    UVᵀ by three Newton–Schulz steps, which bring the singular values near 1. Matrices of one shape are one batch of products, in
+    float32 or the parameters' precision if that is higher. The factor makes an update as large as AdamW's, so that one learning rate
+    serves both (Liu et al. 2025).
     """
 
     def __init__(
-        self, matrices: Iterable[tuple[nn.Parameter, tuple[int, ...]]], lr: float, weight_decay: float = 0.0, momentum: float = 0.95
+        self,
+        matrices: Iterable[tuple[nn.Parameter, tuple[int, ...]]],
+        lr: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.95,
+        coefficients: Coefficients = COEFFICIENTS,
     ) -> None:
-        pairs = list(matrices)
+        pairs, self.coefficients = list(matrices), coefficients
         self.parts = [rows for _, rows in pairs]
         super().__init__([parameter for parameter, _ in pairs], {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 
@@ -61,7 +72,7 @@ class Muon(torch.optim.Optimizer):
                 for G in torch.split(update, list(rows[parameter])):
                     batches.setdefault((len(G), G.shape[1]), []).append(G)
             for (n, m), matrices in batches.items():
-                directions = orthogonalised(torch.stack(matrices)).mul_(sqrt(max(n, m)))
+                directions = orthogonalised(torch.stack(matrices), self.coefficients).mul_(sqrt(max(n, m)))
                 torch._foreach_copy_(matrices, list(directions))  # parts of the updates
             torch._foreach_mul_(parameters, 1 - eta * group["weight_decay"])
             local = [_sharded_like(update, parameter) for parameter, update in zip(parameters, updates, strict=True)]
@@ -76,29 +87,31 @@ def _sharded_like(full: Tensor, parameter: Tensor) -> Tensor:
     return distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
-def orthogonalised(G: Tensor, steps: int = 5) -> Tensor:
+def orthogonalised(G: Tensor, coefficients: Coefficients = COEFFICIENTS) -> Tensor:
     """About UVᵀ for each matrix USVᵀ of a batch: X ← aX + (bA + cA²)X with A = XXᵀ, the singular values pulled towards 1.
 
-    Where X is at least twice as wide as it is high, the smaller A is carried from step to step instead of X: X ← PX is A ← PAP, since P is a
-    polynomial in A, and all P are multiplied with X at the end.
+    X starts with ‖XXᵀ‖_F = 1. That is at least the square of its largest singular value, and far nearer to it than ‖X‖_F² is. Where X is wide,
+    the smaller A is carried from step to step instead of X: X ← PX is A ← PAP, since P is a polynomial in A, and all P are multiplied with X
+    at the end.
     """
-    a, b, c = 3.4445, -4.7750, 2.0315
-    precise = torch.promote_types(G.dtype, torch.float32)
-    X = G.to(precise)
+    X = G.to(torch.promote_types(G.dtype, torch.float32))
     tall = X.shape[1] > X.shape[2]
     X = X.mT if tall else X
-    X = X / X.flatten(1).norm(dim=1).clamp(min=1e-7)[:, None, None]
-    if X.shape[2] >= 2 * X.shape[1]:
-        A, all_P = X @ X.mT, None
-        for step in range(steps):
+    A = X @ X.mT
+    square = A.flatten(1).norm(dim=1).clamp(min=1e-14)[:, None, None]
+    A, scale = A / square, square.rsqrt()
+    if X.shape[2] > WIDE * X.shape[1]:
+        all_P = None
+        for step, (a, b, c) in enumerate(coefficients, 1):
             P = torch.baddbmm(A, A, A, beta=b, alpha=c)
             P.diagonal(dim1=1, dim2=2).add_(a)
             all_P = P if all_P is None else P @ all_P
-            if step < steps - 1:
+            if step < len(coefficients):
                 A = P @ (A @ P)
-        X = X if all_P is None else all_P @ X
+        X = X * scale if all_P is None else (all_P * scale) @ X
     else:
-        for _ in range(steps):
-            A = X @ X.mT
+        X = X * scale
+        for step, (a, b, c) in enumerate(coefficients):
+            A = X @ X.mT if step else A
             X = torch.baddbmm(X, torch.baddbmm(A, A, A, beta=b, alpha=c), X, beta=a)
     return (X.mT if tall else X).to(G.dtype)
