@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.conftest import SHARED
 from tests.tokenization.rearrange import rearranged
 from transalg.hyper import SpecialTokens
-from transalg.tokenization import KINDS, Tokenizer, kind_of_text, train
+from transalg.tokenization import KINDS, Tokenizer, kind_of_text, size_for_text, train
 from transalg.tokenization.vocabulary import Kind, from_files
 
 transformers = pytest.importorskip("transformers", reason="the peer transformers is not installed: pip install -e '.[test]'")
@@ -275,3 +275,9 @@ def test_what_texts_are_made_of(texts: list[str], kind: str) -> None:
 def test_a_vocabulary_of_words_is_bounded() -> None:
     texts = [f"w{i} w{i}" for i in range(40_000)]
     assert train("word", texts).N_V == 30_000
+
+
+def test_the_size_of_a_vocabulary_of_byte_pairs_follows_the_text() -> None:
+    assert size_for_text(["short"]) == 1024
+    assert size_for_text(["é" * 700_000]) == 2000
+    assert size_for_text("x" * 7000 for _ in range(10**9)) == 8192  # it stops to read when it knows

@@ -147,7 +147,8 @@ class Config:
         "char, word, bpe, or a tokenizer.json (default: word for classify and mlm; bpe for seq2seq of sentences; otherwise char, or bpe with vocab_size)",
     )
     vocab_size: int | None = option(
-        None, "tokens in the vocabulary, mask, bos and eos included (default: at most 30,000 words; for bpe 8192)"
+        None,
+        "tokens in the vocabulary, mask, bos and eos included (default: at most 30,000 words; for bpe one for every 700 bytes of text, 1024 to 8192)",
     )
     text_column: str = option("text", "name of the column or key with the text; in tables also its number, from 1")
     label_column: str = option("label", "name of the column with the class, for classify")
@@ -245,6 +246,8 @@ class Config:
         task, train = find(self.task), self.train
         if train.steps is None and train.epochs is None:
             train = replace(train, steps=task.steps, epochs=task.epochs and default_epochs(task.epochs, hyper, rows, row_tokens))
+            if train.epochs and batches * train.epochs < task.fewest_steps:
+                train = replace(train, epochs=round(task.fewest_steps / batches, 1))
         steps = train.steps or max(1, round(batches * (train.epochs or 1)))
         of_task = task.eta.get(train.optimizer)
         every = train.eval_every or max(1, -(-steps // 10))

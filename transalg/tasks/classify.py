@@ -30,6 +30,7 @@ class Classification(Task["Classifier"]):
     columns = ("text_column", "label_column")
     augmented_stream = "x"
     epochs = 6.0
+    fewest_steps = 600
     figures = ("val_loss", "val_accuracy")
     selects = ("accuracy", "loss")
     abilities = ("classify", "embed")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from transalg.hyper import DHyper, Hyper
-from transalg.tasks.task import Inputs, Task
+from transalg.tasks.task import SMALL_START, Inputs, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,8 +22,7 @@ class LanguageModel(Task["DTransformer"]):
     learns = "to continue text"
     algorithms = (10, 13, 14)
     hyper_class = DHyper
-    # tied weights and small initial ones as in GPT-2: it learns faster so
-    sizes = {"L": 4, "H": 4, "d_e": 128, "ell_max": 128, "tied": True, "init_std": 0.02, "init_residual": True}
+    sizes = {"L": 4, "H": 4, "d_e": 128, "ell_max": 128, **SMALL_START}
     records = "documents"
     columns = ("text_column",)
     overlap = 1

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from transalg.hyper import EHyper, Hyper
-from transalg.tasks.task import Inputs, Task
+from transalg.tasks.task import SMALL_START, Inputs, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +23,7 @@ class MaskedLanguageModel(Task["ETransformer"]):
     learns = "to fill masks"
     algorithms = (9, 12)
     hyper_class = EHyper
-    sizes = {"L": 4, "H": 4, "d_e": 128, "ell_max": 128}
+    sizes = {"L": 2, "H": 4, "d_e": 128, "ell_max": 128, "norm_first": True, **SMALL_START}
     records = "documents"
     columns = ("text_column",)
     steps = 1000

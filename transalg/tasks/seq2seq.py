@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from transalg.hyper import EDHyper, Hyper
-from transalg.tasks.task import Inputs, Task
+from transalg.tasks.task import SMALL_START, Inputs, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,11 +25,13 @@ class SequenceToSequence(Task["EDTransformer"]):
     learns = "to turn one text into another"
     algorithms = (8, 11, 15)
     hyper_class = EDHyper
-    sizes = {"L_enc": 2, "L_dec": 2, "H": 4, "d_e": 128}
+    sizes = {"L_enc": 3, "L_dec": 3, "H": 4, "d_e": 128, "norm_first": True, "dropout": 0.1, "label_smoothing": 0.1, **SMALL_START}
     records = "pairs"
     columns = ("source_column", "target_column")
     augmented_stream = "z"
-    epochs = 20.0
+    batch_size = 64
+    epochs = 30.0
+    eta = {"muon": 0.01}
     selects = ("exact_match", "bleu", "loss")
     abilities = ("predict", "embed", "score")
 

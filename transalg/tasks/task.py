@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Ability = Literal["generate", "predict", "fill", "classify", "embed", "score"]
 Inputs = tuple[Any, ...]  # tensors, then row lengths, in the order in which the task's loss takes them
 Model = TypeVar("Model", bound="Transformer[Hyper]")
+SMALL_START = {"tied": True, "init_std": 0.02, "init_residual": True}  # tied weights, small at first, as in GPT-2: models learn faster so
 SPLIT_SEED = 0  # whatever the seed of a run, the same records validate
 HIGHER = {"loss": False, "accuracy": True, "exact_match": True, "bleu": True}  # the figures, and whether a higher one is better
 DECODED = ("exact_match", "bleu")  # the figures of predicted texts
@@ -62,6 +63,7 @@ class Task(ABC, Generic[Model]):
     token_drop: ClassVar[float] = 0.0
     steps: ClassVar[int | None] = None  # default length of training, in steps or in epochs
     epochs: ClassVar[float | None] = None
+    fewest_steps: ClassVar[int] = 0  # of the default length: few data are passed over more often
     eta: ClassVar[Mapping[str, float]] = {}  # default learning rates by optimiser, where they are not the optimiser's own
     figures: ClassVar[tuple[str, ...]] = ("val_loss",)  # of a validation, as `figure_sums` has them
     selects: ClassVar[tuple[str, ...]] = ("loss",)  # the figures that can decide which model is best

@@ -17,6 +17,7 @@ KINDS: tuple[Kind, ...] = ("char", "word", "bpe")
 BYTES = 256
 WORDS = 30_000  # of a vocabulary of words, unless its size is chosen: rarer words are <unk>
 BYTE_PAIRS = 8192  # tokens of a vocabulary of byte pairs, unless its size is chosen
+FEWEST_PAIRS, BYTES_PER_TOKEN = 1024, 700  # of text that a vocabulary of byte pairs is made from, if it is to fit the text
 SAMPLE = 2000  # texts that tell which kind of vocabulary fits
 
 
@@ -36,6 +37,19 @@ def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, mi
     if kind == "char":
         return _characters(texts, vocab_size)
     return _words(texts, vocab_size or WORDS, min_count) if kind == "word" else _byte_pairs(texts, vocab_size or BYTE_PAIRS)
+
+
+def size_for_text(texts: Iterable[str]) -> int:
+    """How many byte pairs fit these texts: a token for every 700 bytes, from 1,024 to 8,192.
+
+    A larger vocabulary has tokens that are too rare to be learned, and costs more at every step.
+    """
+    size = 0
+    for text in texts:
+        size += len(text.encode())
+        if size >= BYTE_PAIRS * BYTES_PER_TOKEN:
+            return BYTE_PAIRS
+    return max(FEWEST_PAIRS, size // BYTES_PER_TOKEN)
 
 
 def kind_of_text(texts: Iterable[str]) -> KindOfText:

@@ -14,7 +14,7 @@ from transalg.hyper import Hyper
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
 from transalg.tasks import find
-from transalg.tokenization import KINDS, Tokenizer, kind_of_text, train
+from transalg.tokenization import KINDS, Tokenizer, kind_of_text, size_for_text, train
 from transalg.training.report import Report
 from transalg.training.validation import mean_tokens
 
@@ -97,8 +97,7 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
     """The tokenizer that the options name, made from the data if it is not a file."""
     kind = config.tokenizer
     if not kind:
-        first_texts = (text for record in source.records() for text in record.texts)
-        kind = find(config.task).default_tokenizer(config.vocab_size, kind_of_text(first_texts))
+        kind = find(config.task).default_tokenizer(config.vocab_size, kind_of_text(_texts(source)))
     if kind not in KINDS:
         if not Path(kind).is_file():
             raise ValueError(f"--tokenizer: expected {', '.join(KINDS)}, or a tokenizer.json, got {kind!r}")
@@ -113,7 +112,12 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
                 if i % every == 0:
                     yield from record.texts
 
-        return train(kind, texts(), config.vocab_size, min_count=2)  # a word seen once is <unk>, so that <unk> is learned
+        vocab_size = config.vocab_size or (size_for_text(_texts(source)) if kind == "bpe" else None)
+        return train(kind, texts(), vocab_size, min_count=2)  # a word seen once is <unk>, so that <unk> is learned
+
+
+def _texts(source: Source) -> Iterator[str]:
+    return (text for record in source.records() for text in record.texts)
 
 
 def tokens(
