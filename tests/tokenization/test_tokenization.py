@@ -281,3 +281,12 @@ def test_the_size_of_a_vocabulary_of_byte_pairs_follows_the_text() -> None:
     assert size_for_text(["short"]) == 1024
     assert size_for_text(["é" * 700_000]) == 2000
     assert size_for_text("x" * 7000 for _ in range(10**9)) == 8192  # it stops to read when it knows
+
+
+def test_words_in_lower_case() -> None:
+    tokenizer = train("word", ["The cat saw THE dog", "the Dog"], lowercase=True)
+    assert tokenizer.encode("THE CAT") == tokenizer.encode("the cat")
+    assert sorted(tokenizer.ordinary()) == ["<unk>", "cat", "dog", "saw", "the"]
+    assert tokenizer.unknown("A Dog") == ["a"] and tokenizer.kind == "word"
+    with pytest.raises(ValueError, match="lowercase: expected a vocabulary of words, got char"):
+        train("char", ["a"], lowercase=True)

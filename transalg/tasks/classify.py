@@ -27,6 +27,7 @@ class Classification(Task["Classifier"]):
     head = ("pooling",)
     records = "labelled"
     too_long = "cut"
+    lowercase = True
     columns = ("text_column", "label_column")
     augmented_stream = "x"
     epochs = 6.0

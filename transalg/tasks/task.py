@@ -56,6 +56,7 @@ class Task(ABC, Generic[Model]):
     columns: ClassVar[tuple[str, ...]]  # the options that name the columns of a table
     longest: ClassVar[int] = 1024  # ℓ_max that is chosen from the data is at most this
     too_long: ClassVar[TooLong] = "error"  # what happens to longer records unless chosen
+    lowercase: ClassVar[bool] = False  # whether a vocabulary of words has them in lower case, unless chosen
     overlap: ClassVar[int] = 0  # tokens that two neighbouring chunks of a document share
     augmented_stream: ClassVar[str | None] = None  # what noise and token_drop may change; None: the model predicts what it reads
 

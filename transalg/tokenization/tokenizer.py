@@ -112,6 +112,8 @@ class Tokenizer(HasSpecialTokens):
         """The characters or the words of a text, each of which is a token if the vocabulary has it; none where it has every text."""
         if self.kind == "bpe":
             return []
+        if self.core.normalizer is not None:
+            text = self.core.normalizer.normalize_str(text)
         return list(text) if self.kind == "char" else [part for part, _ in self.core.pre_tokenizer.pre_tokenize_str(text)]
 
     def unknown_note(self, unknown: int, total: int) -> str:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Literal
 
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from transalg.tokenization.tokenizer import SPECIAL, UNKNOWN, Tokenizer
 
@@ -21,12 +21,13 @@ FEWEST_PAIRS, BYTES_PER_TOKEN = 1024, 700  # of text that a vocabulary of byte p
 SAMPLE = 2000  # texts that tell which kind of vocabulary fits
 
 
-def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, min_count: int = 1) -> Tokenizer:
+def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, min_count: int = 1, lowercase: bool = False) -> Tokenizer:
     """A tokenizer for these texts.
 
     char: every character that occurs, in the order of Unicode. Lossless for text of these characters; others are left out.
     word: words and punctuation apart, the most frequent first, at most vocab_size (30,000 unless given), with <unk> for all others and for words that occur fewer than
     `min_count` times. Text comes back with single spaces between words.
+    With `lowercase` it has words in lower case alone, and reads every text so.
     bpe: bytes, and the pairs that occur most, merged until there are vocab_size. Lossless for any text.
     """
     if kind not in KINDS:
@@ -34,9 +35,11 @@ def train(kind: Kind, texts: Iterable[str], vocab_size: int | None = None, *, mi
     smallest = {"char": 1, "word": 2, "bpe": BYTES}[kind] + len(SPECIAL)
     if vocab_size is not None and vocab_size < smallest:
         raise ValueError(f"vocab_size: expected at least {smallest} for {kind}, {', '.join(SPECIAL)} included, got {vocab_size}")
+    if lowercase and kind != "word":
+        raise ValueError(f"lowercase: expected a vocabulary of words, got {kind}")
     if kind == "char":
         return _characters(texts, vocab_size)
-    return _words(texts, vocab_size or WORDS, min_count) if kind == "word" else _byte_pairs(texts, vocab_size or BYTE_PAIRS)
+    return _words(texts, vocab_size or WORDS, min_count, lowercase) if kind == "word" else _byte_pairs(texts, vocab_size or BYTE_PAIRS)
 
 
 def size_for_text(texts: Iterable[str]) -> int:
@@ -90,11 +93,12 @@ def _characters(texts: Iterable[str], vocab_size: int | None) -> Tokenizer:
     return Tokenizer.closed(core)
 
 
-def _words(texts: Iterable[str], vocab_size: int, min_count: int) -> Tokenizer:
+def _words(texts: Iterable[str], vocab_size: int, min_count: int, lowercase: bool) -> Tokenizer:
     splitter = pre_tokenizers.Whitespace()
     counts: Counter[str] = Counter()
+    normalizer = normalizers.Lowercase() if lowercase else None
     for text in texts:
-        counts.update(word for word, _ in splitter.pre_tokenize_str(text))
+        counts.update(word for word, _ in splitter.pre_tokenize_str(text if normalizer is None else normalizer.normalize_str(text)))
     common = counts.most_common(vocab_size - len(SPECIAL) - 1)
     words = [word for word, count in common if count >= min_count] or [word for word, _ in common]
     if not words:
@@ -102,6 +106,8 @@ def _words(texts: Iterable[str], vocab_size: int, min_count: int) -> Tokenizer:
     vocabulary = {word: i for i, word in enumerate([*words, UNKNOWN])}
     core = tokenizers.Tokenizer(models.WordLevel(vocab=vocabulary, unk_token=UNKNOWN))
     core.pre_tokenizer = splitter
+    if normalizer is not None:
+        core.normalizer = normalizer
     core.decoder = decoders.WordPiece(prefix="\uffff", cleanup=True)  # no space before punctuation; nothing has this prefix
     return Tokenizer.closed(core)
 

@@ -113,7 +113,8 @@ def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:
                     yield from record.texts
 
         vocab_size = config.vocab_size or (size_for_text(_texts(source)) if kind == "bpe" else None)
-        return train(kind, texts(), vocab_size, min_count=2)  # a word seen once is <unk>, so that <unk> is learned
+        lowercase = (kind == "word" and find(config.task).lowercase) if config.lowercase is None else config.lowercase
+        return train(kind, texts(), vocab_size, min_count=2, lowercase=lowercase)  # a word seen once is <unk>, so that <unk> is learned
 
 
 def _texts(source: Source) -> Iterator[str]:
