@@ -1,6 +1,6 @@
-"""Training against published recipes: how good, how fast, how large.
+"""Training against published recipes: how fast, how large.
 
-    python -m benchmarks.training                 # all; or some of: shakespeare trec dates cmudict tokenising corpus start
+    python -m benchmarks.training                 # all; or some of: shakespeare tokenising corpus start
 
 The data is read from ../shared/data; what is missing is skipped with a message. Runs go to a temporary folder unless --keep FOLDER is given.
 """
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.commandline import DATA, SHAPE, STEPS, measured, metrics, missing, transalg, trec_rows, write
+from benchmarks.commandline import DATA, SHAPE, STEPS, metrics, missing, transalg
 
 # Tiny Shakespeare ------------------------------------------------------------------------------------------------------
 
@@ -103,87 +103,6 @@ def shakespeare(folder: Path) -> None:
             end=" ",
         )
         print(f"{last['seconds'] / seconds[-1]:.2f} of the time", flush=True)
-
-
-# Classification, pairs -------------------------------------------------------------------------------------------------
-
-
-def trec(folder: Path) -> None:
-    if missing(DATA / "cls" / "TREC.train"):
-        return
-    print("TREC, 6 classes, from scratch; target: at least 85 % of the test questions within 3 minutes")
-    for part in ("train", "test"):
-        write(folder / f"trec-{part}.jsonl", trec_rows(part))
-    start = time.perf_counter()
-    for seed in range(3):
-        run = folder / f"trec-{seed}"
-        transalg("train", "classify", "--data", folder / "trec-train.jsonl", "--out", run, "--train.seed", seed, *TREC)
-        figures = measured(run, "--data", folder / "trec-test.jsonl")
-        print(f"  seed {seed}: {figures['accuracy']:.1%} in {metrics(run)[-1]['seconds']:.0f} s of training", flush=True)
-    together = json.loads(
-        transalg("evaluate", *(folder / f"trec-{seed}" for seed in range(3)), "--json", "--data", folder / "trec-test.jsonl")
-    )
-    print(f"  the three together: {together['accuracy']:.1%}; {time.perf_counter() - start:.0f} s for all of it")
-
-
-TREC = ["--train.token-drop", "0.1"]
-
-
-def dates(folder: Path) -> None:
-    print("dates, built in; target: at least 99 % exactly right within 3 minutes")
-    start = time.perf_counter()
-    run = folder / "dates"
-    transalg("train", "seq2seq", "--data", "dates", "--out", run, *DATES)
-    took = time.perf_counter() - start
-    figures = measured(run)
-    print(
-        f"  {figures['exact match']:.2%} of {figures['pairs']:,} in {took:.0f} s from start to end, {metrics(run)[-1]['seconds']:.0f} s of training"
-    )
-
-
-DATES = ["--train.steps", "1500", "--train.batch-size", "64"]
-
-
-def cmudict(folder: Path) -> None:
-    if missing(DATA / "g2p" / "cmudict.train"):
-        return
-    print("CMUdict: a word is right if any of its pronunciations is found, without stress; target: at most 25 % wrong, published 20.6 %")
-    references: dict[str, set[str]] = {}
-    for part in ("train", "dev", "test"):
-        rows = []
-        for line in (DATA / "g2p" / f"cmudict.{part}").read_text(encoding="utf-8").splitlines():
-            word, phones = line.split("  ", 1)
-            rows.append({"source": " ".join(word), "target": phones})
-            if part == "test":
-                references.setdefault(" ".join(word), set()).add(phones)
-        write(folder / f"cmudict-{part}.jsonl", rows)
-    words = [{"source": word, "target": min(phones)} for word, phones in references.items()]
-    write(folder / "cmudict-words.jsonl", words)
-    runs = {folder / f"cmudict-{name}": flags for name, flags in ENSEMBLE.items()}
-    for run, flags in runs.items():
-        if run.exists():  # kept, done or interrupted
-            transalg("train", "--out", run, "--resume")
-        else:
-            data = ["--data", folder / "cmudict-train.jsonl", "--valid", folder / "cmudict-dev.jsonl"]
-            transalg("train", "seq2seq", *data, "--out", run, *CMUDICT, *flags)
-        curve = ", ".join(f"{line['val_loss']:.3f} at {line['seconds']:.0f} s" for line in metrics(run) if "val_loss" in line)
-        print(f"  {run.name}: {metrics(run)[-1]['seconds']:.0f} s of training; validation loss {curve}", flush=True)
-    for models in (*((run,) for run in runs), tuple(runs)):
-        wrong = {}
-        for beams in (1, 5):
-            lines = transalg("predict", *models, "--file", folder / "cmudict-words.jsonl", "--beams", beams, "--json").splitlines()
-            predictions = [json.loads(line) for line in lines]
-            wrong[beams] = sum(one["prediction"] not in references[one["input"]] for one in predictions) / len(predictions)
-        names = " and ".join(run.name for run in models)
-        print(f"  {names}: {wrong[1]:.1%} of {len(references):,} words wrong, {wrong[5]:.1%} with 5 beams", flush=True)
-
-
-CMUDICT = ["--tokenizer", "word", "--model.L-enc", "3", "--model.L-dec", "3", "--model.d-e", "128", "--model.norm-first", "True"]
-CMUDICT += ["--train.batch-size", "128"]
-ENSEMBLE = {
-    "short": ["--model.dropout", "0.1", "--train.steps", "12000", "--train.eval-every", "2000"],
-    "long": ["--model.dropout", "0.15", "--train.steps", "15000", "--train.eval-every", "2500"],
-}
 
 
 # Tokenising, corpora, start --------------------------------------------------------------------------------------------
@@ -296,9 +215,6 @@ def start(folder: Path) -> None:
 
 BENCHMARKS = {
     "shakespeare": shakespeare,
-    "trec": trec,
-    "dates": dates,
-    "cmudict": cmudict,
     "tokenising": tokenising,
     "corpus": corpus,
     "start": start,
