@@ -12,9 +12,9 @@ from tests.tolerance import tolerance
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
 from transalg.model import MODELS
 from transalg.optimisation.muon import COEFFICIENTS, Muon, hidden_matrices, orthogonalised
-from transalg.optimisation.optimisers import OPTIMISERS, optimisers
+from transalg.optimisation.optimisers import OPTIMISERS, optimisers, scale_eta, set_eta
 from transalg.optimisation.schedules import SCHEDULES, lr_factor
-from transalg.tasks.losses import D_loss
+from transalg.tasks.losses import C_loss, D_loss
 from transalg.verify.cases import small
 
 
@@ -193,3 +193,28 @@ def test_wide_matrices_take_the_same_steps_by_a_shorter_way(shape: tuple[int, ..
     assert_close(orthogonalised(G), X.mT if shape[1] > shape[2] else X, rtol=0, atol=tolerance(torch.float64, terms=13, depth=5, size=100))
     close = orthogonalised(G.float()).double()
     assert_close(close, orthogonalised(G), rtol=0, atol=tolerance(torch.float32, terms=13, depth=5, size=100))
+
+
+@pytest.mark.parametrize("kind", OPTIMISERS)
+def test_fine_tuning_moves_the_head_more_than_the_rest(kind: str) -> None:
+    """With factor 0 nothing but the head moves; with 1 nothing changes."""
+    x, c = torch.randint(20, (8, 7), generator=rng(1)), torch.arange(8) % 4
+    x[:, 0] = small(ClassifierHyper).bos_token
+    moved = {}
+    for factor in (0.0, 0.1, 1.0):
+        model = MODELS[ClassifierHyper](small(ClassifierHyper), generator=rng(0))
+        before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        both = optimisers(model, kind, 0.1)
+        scale_eta(both, factor, [parameter for name, parameter in model.named_parameters() if name not in ("W_c", "b_c")])
+        set_eta(both, 0.1)
+        owned = [id(p) for optimiser in both for group in optimiser.param_groups for p in group["params"]]
+        assert sorted(owned) == sorted(id(p) for p in model.parameters())
+        C_loss(model, x, c).backward()
+        for optimiser in both:
+            optimiser.step()
+        moved[factor] = {name: float((parameter.detach() - before[name]).norm()) for name, parameter in model.named_parameters()}
+    for name in moved[1.0]:
+        if name in ("W_c", "b_c"):
+            assert moved[0.0][name] == moved[0.1][name] == moved[1.0][name] > 0
+        else:
+            assert moved[0.0][name] == 0 and moved[0.1][name] == pytest.approx(0.1 * moved[1.0][name], rel=1e-3, abs=1e-7)

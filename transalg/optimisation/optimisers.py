@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from transalg.hyper import Hyper
     from transalg.model.transformer import Transformer
 
+FACTOR = "factor"  # of the learning rate, in a group of parameters
 WIDTH = 128  # of the residual stream: default learning rates are for models of at most this width
 
 
@@ -47,6 +48,29 @@ def optimisers(
     if kind not in OPTIMISERS:
         raise ValueError(f"optimizer: expected {', '.join(OPTIMISERS)}, got {kind!r}")
     return OPTIMISERS[kind].build(model, eta, Coefficients(weight_decay, beta1, beta2))
+
+
+def scale_eta(optimisers: "Iterable[Optimizer]", factor: float, parameters: "Iterable[nn.Parameter]") -> None:
+    """Some parameters get this factor of the learning rate: a group that has others as well is divided in two."""
+    scaled = {id(parameter) for parameter in parameters}
+    for optimiser in optimisers:
+        for group in list(optimiser.param_groups):
+            chosen = [parameter for parameter in group["params"] if id(parameter) in scaled]
+            others = [parameter for parameter in group["params"] if id(parameter) not in scaled]
+            if chosen and others:
+                group["params"] = others
+                optimiser.add_param_group(
+                    {name: value for name, value in group.items() if name != "params"} | {"params": chosen, FACTOR: factor}
+                )
+            elif chosen:
+                group[FACTOR] = factor
+
+
+def set_eta(optimisers: "Iterable[Optimizer]", eta: float) -> None:
+    """The learning rate of a step, for all parameters, with their factors."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = eta * group.get(FACTOR, 1.0)
 
 
 def _muon(model: "Transformer[Hyper]", eta: float, coefficients: Coefficients) -> "list[Optimizer]":

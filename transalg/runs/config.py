@@ -22,7 +22,6 @@ from transalg.tasks import TASKS, Task, find
 from transalg.tasks.task import DECODED, HIGHER
 
 DERIVED = ("N_V", "N_C", "special")  # hyperparameters that come from the data and its vocabulary
-FINE_TUNING = 0.3  # of the task's learning rate, for a model that starts from another
 MINUTES = 30  # of training that the default number of epochs may take on two cores, by its operations
 FLOPS = 50e9  # operations a second that two cores do in training; nominal, so that the defaults are the same on every machine
 FEWEST = 3.0  # epochs of the default, however long they take
@@ -67,6 +66,7 @@ class Train:
     )
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
     eta: float | None = option(None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})")
+    fine_tuning: float = option(0.1, "with --init: factor of η for all parameters but those of a classifier's head")
     schedule: str = option(
         "linear",
         "of the learning rate after the warm-up; " + "; ".join(f"{name}: {row.help}" for name, row in SCHEDULES.items()),
@@ -119,7 +119,7 @@ class Train:
         for name in ("steps", "epochs", "batch_tokens", "eta", "eval_every", "save_every", "patience", "threads"):
             value = getattr(self, name)
             _require(self, f"train.{name}", value is None or 0 < value < inf, "more than 0")
-        for name in ("warmup", "weight_decay", "clip", "final", "adversarial"):
+        for name in ("warmup", "weight_decay", "clip", "final", "fine_tuning", "adversarial"):
             value = getattr(self, name)
             _require(self, f"train.{name}", value is None or 0 <= value < inf, "0 or more")
         for name in ("noise", "token_drop", "beta1", "beta2"):
@@ -256,7 +256,7 @@ class Config:
             train,
             batch_size=train.batch_size or task.batch_size,
             token_drop=task.token_drop if train.token_drop is None else train.token_drop,
-            eta=train.eta or (FINE_TUNING if self.init else 1) * OPTIMISERS[train.optimizer].default_eta(hyper.d_e, of_task),
+            eta=train.eta or OPTIMISERS[train.optimizer].default_eta(hyper.d_e, of_task),
             warmup=min(100, steps // 20) if train.warmup is None else train.warmup,
             eval_every=every,
             save_every=train.save_every or every,

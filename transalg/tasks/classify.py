@@ -25,6 +25,7 @@ class Classification(Task["Classifier"]):
     hyper_class = ClassifierHyper
     sizes = {"L": 2, "H": 4, "d_e": 128, "dropout": 0.3}
     head = ("pooling",)
+    head_parameters = ("W_c", "b_c")
     records = "labelled"
     too_long = "cut"
     lowercase = True

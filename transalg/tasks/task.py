@@ -52,6 +52,8 @@ class Task(ABC, Generic[Model]):
     sizes: ClassVar[Mapping[str, object]]  # default hyperparameters; without ell_max, the data decides
     head: ClassVar[tuple[str, ...]] = ()  # those of its own head, which a model of another task does not bring
 
+    head_parameters: ClassVar[tuple[str, ...]] = ()  # and their names: fine-tuning begins with random ones
+
     records: ClassVar[Kind]
     columns: ClassVar[tuple[str, ...]]  # the options that name the columns of a table
     longest: ClassVar[int] = 1024  # ℓ_max that is chosen from the data is at most this

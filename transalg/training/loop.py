@@ -16,7 +16,7 @@ from transalg.data.batches import DataPosition
 from transalg.data.rows import Batch
 from transalg.data.shuffle import derive_seed
 from transalg.model import EDTransformer, build
-from transalg.optimisation.optimisers import optimisers
+from transalg.optimisation.optimisers import optimisers, scale_eta, set_eta
 from transalg.optimisation.schedules import lr_factor
 from transalg.runs import checkpoints
 from transalg.runs import folder as run_folder
@@ -101,6 +101,9 @@ class Loop:
             beta1=self.options.beta1,
             beta2=self.options.beta2,
         )
+        if self.config.init:
+            pretrained = [parameter for name, parameter in self.model.named_parameters() if name not in self.task.head_parameters]
+            scale_eta(self.optimisers, self.options.fine_tuning, pretrained)
         if resume:
             self._resume()
         if self.options.compile:
@@ -222,9 +225,7 @@ class Loop:
         factor = lr_factor(
             self.state.step, steps, schedule=options.schedule, warmup=options.warmup, final=options.final, decay=options.decay
         )
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = options.eta * factor
+        set_eta(self.optimisers, options.eta * factor)
         return options.eta * factor
 
     def _step(self, batch: Batch, stop_requested: bool, overdue: bool) -> tuple[float, bool, bool]:
