@@ -188,6 +188,7 @@ FORMAL = [
     Mutant("mean", "head(X)", "X", "model/test_pooling.py", "model/pooling.py"),
     Mutant("largest", "-torch.inf", "0.0", "model/test_pooling.py", "model/pooling.py"),
     Mutant("ECTraining", "-p(theta)[c_n].log()", "-p(theta)[c_n]", BERT + "test_classifier_training"),
+    Mutant("MultiTaskClassifier", "b_c=theta.b_c[C]", "b_c=theta.b_c[: len(C)]", CLASSIFICATION + "test_a_head_is_the_classifier_given_that_the_class_is_one_of_its_own"),
     Mutant("ECInference", "argmax()", "argmin()", TRAINING + "test_classifier_learns_its_classes"),
     # Domains
     Mutant("parameters", "wider or _all_taken(theta, kinds, takers)", "True", DOMAINS + "test_refused", "formal/domains.py"),
