@@ -164,7 +164,7 @@ def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("arguments", "said"),
     [
         (["train", "lm", "--data", "a.txt"], "--out: expected a folder"),
-        (["train", "--out", "run"], "expected a task, lm, mlm, seq2seq or classify"),
+        (["train", "--out", "run"], "expected a task, lm, mlm, seq2seq, classify or multi"),
         (["train", "lm", "--out", "run"], "--data: expected a file"),
         (["train", "lm", "--out", "run", "--data", "none.txt"], "none.txt: no such file or folder, nor built-in data (pydocs)"),
         (["train", "lm", "--out", "run", "--data", "bad.txt"], "bad.txt:2: expected UTF-8, got the byte 0xff"),
