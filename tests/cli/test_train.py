@@ -29,7 +29,12 @@ SMALL = ["--train.batch-size", "3", "--train.threads", "1", "--model.H", "2", "-
 
 def flags(task: str, folder: Path, **train: Any) -> list[str]:
     settings = options(task, folder, **train)
-    top_level = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if name not in ("task", "model", "train")]
+    top_level = [
+        word
+        for name, value in settings.items()
+        if name not in ("task", "model", "train")
+        for word in ([f"--{name}", *value] if isinstance(value, list) else [f"--{name.replace('_', '-')}={value}"])
+    ]
     return top_level + [
         f"--{table}.{name.replace('_', '-')}={value}" for table in ("model", "train") for name, value in settings[table].items()
     ]
