@@ -34,6 +34,12 @@ def trec_rows(part: str) -> list[dict[str, str]]:
     return [{"label": label.split(":")[0], "text": text} for label, text in rows]
 
 
+def sst2_rows() -> list[dict[str, str]]:
+    """The sentences of SST-2's training set with their classes."""
+    lines = (DATA / "cls" / "sst2.train").read_text(encoding="utf-8").splitlines()
+    return [dict(zip(("label", "text"), line.split(" ", 1), strict=True)) for line in lines]
+
+
 def write(path: Path, rows: list[dict[str, str]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 

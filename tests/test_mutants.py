@@ -188,6 +188,7 @@ FORMAL = [
     Mutant("mean", "head(X)", "X", "model/test_pooling.py", "model/pooling.py"),
     Mutant("largest", "-torch.inf", "0.0", "model/test_pooling.py", "model/pooling.py"),
     Mutant("ECTraining", "-p(theta)[c_n].log()", "-p(theta)[c_n]", BERT + "test_classifier_training"),
+    Mutant("MultiTaskClassifier", "b_c=theta.b_c[C]", "b_c=theta.b_c[: len(C)]", CLASSIFICATION + "test_a_head_is_the_classifier_given_that_the_class_is_one_of_its_own"),
     Mutant("ECInference", "argmax()", "argmin()", TRAINING + "test_classifier_learns_its_classes"),
     # Domains
     Mutant("parameters", "wider or _all_taken(theta, kinds, takers)", "True", DOMAINS + "test_refused", "formal/domains.py"),
@@ -235,6 +236,10 @@ ENGINE = [
     Mutant("BatchNorm", "correction=0", "correction=1", BATCH_NORM + "test_statistics_are_those_of_all_tokens_and_of_no_padding", NORM),
     Mutant("BatchNorm", "torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1", "True", BATCH_NORM + "test_activation_checkpointing_counts_a_batch_once", NORM),
     Mutant("Encoder", "self.head(X)[picked] if over_tokens else self.head(X[picked])", "self.head(X[picked])", BATCH_NORM + "test_a_head_s_norm_takes_all_tokens_though_some_are_predicted", "model/architectures.py"),
+    Mutant("of_blocks", "logits[which, block.start : block.stop]", "logits[which]", "tasks/test_multi.py::test_a_text_s_loss_does_not_depend_on_other_heads", "tasks/losses.py"),
+    Mutant("quotas", "total * weight / sum(weights)", "total / len(weights)", "data/test_mixture.py::test_every_batch_has_its_share_of_each_data_set", "data/mixture.py"),
+    Mutant("Mixture", "epoch * count + np.arange(count)", "np.arange(count)", "data/test_mixture.py::test_every_row_is_drawn_once_before_any_is_drawn_again", "data/mixture.py"),
+    Mutant("_by_length", "if sets is None", "if True", "data/test_mixture.py::test_every_batch_has_its_share_of_each_data_set", "data/batches.py"),
     Mutant("_row_norms", "[rows, None]", ".max().expand(len(rows), 1)", "tasks/test_adversarial.py::test_a_batch_has_the_loss_and_the_gradient_of_its_rows", "tasks/adversarial.py"),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, beta", D_EQ, NORM),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, None, eps", D_EQ, NORM),

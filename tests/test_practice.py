@@ -26,11 +26,6 @@ ITEMS = [
     *("scratchpad prompting", "few-shot prompting", "chain of thought", "majority voting"),
     "Others",
 ]
-LATER = {  # rows whose flags this version need not take
-    "shared": "sharing across layers",
-    "batch-norm": "batch normalization",
-    "adversarial": "adversarial training",
-}
 
 
 def test_the_items_are_those_of_the_paper() -> None:
@@ -54,8 +49,6 @@ def test_every_item_has_a_row_or_a_reason() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_flags_are_understood(row: practice.Row) -> None:
-    if row.name in LATER and problem(row):
-        pytest.skip(f"not in this version: {LATER[row.name]}")
     assert problem(row) == ""
     if row.measure is None:
         assert command(row, "without") != command(row, "with")

@@ -29,7 +29,12 @@ SMALL = ["--train.batch-size", "3", "--train.threads", "1", "--model.H", "2", "-
 
 def flags(task: str, folder: Path, **train: Any) -> list[str]:
     settings = options(task, folder, **train)
-    top_level = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if name not in ("task", "model", "train")]
+    top_level = [
+        word
+        for name, value in settings.items()
+        if name not in ("task", "model", "train")
+        for word in ([f"--{name}", *value] if isinstance(value, list) else [f"--{name.replace('_', '-')}={value}"])
+    ]
     return top_level + [
         f"--{table}.{name.replace('_', '-')}={value}" for table in ("model", "train") for name, value in settings[table].items()
     ]
@@ -164,7 +169,7 @@ def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("arguments", "said"),
     [
         (["train", "lm", "--data", "a.txt"], "--out: expected a folder"),
-        (["train", "--out", "run"], "expected a task, lm, mlm, seq2seq or classify"),
+        (["train", "--out", "run"], "expected a task, lm, mlm, seq2seq, classify or multi"),
         (["train", "lm", "--out", "run"], "--data: expected a file"),
         (["train", "lm", "--out", "run", "--data", "none.txt"], "none.txt: no such file or folder, nor built-in data (pydocs)"),
         (["train", "lm", "--out", "run", "--data", "bad.txt"], "bad.txt:2: expected UTF-8, got the byte 0xff"),

@@ -319,7 +319,9 @@ def test_evaluating_a_classifier_shows_its_confusion(transalg, folder: Path, tmp
     assert len(result["calibration"]) == 15 and sum(each["texts"] for each in result["calibration"]) == 8
     for option in ("--confusion", "--calibration"):
         status, _, error = transalg("evaluate", str(folder / "lm"), option, str(tmp_path / "x.png"))
-        assert status == 2 and f"{option}: expected a model for classify, which has classes; got one for lm" in " ".join(error.split())
+        assert status == 2 and f"{option}: expected a model for classify, multi, which has classes; got one for lm" in " ".join(
+            error.split()
+        )
         status, _, error = transalg(*command, option, str(tmp_path / "x.doc"))
         assert status == 2 and "expected a name that ends in .png, .svg or .pdf" in error
 

@@ -71,7 +71,7 @@ def test_a_run_trains_with_it(tmp_path: Path) -> None:
 
 def test_for_classifiers_only(tmp_path: Path) -> None:
     files(tmp_path)
-    with pytest.raises(ValueError, match=r"--train.adversarial: for classify; got lm"):
+    with pytest.raises(ValueError, match=r"--train.adversarial: for classify and multi; got lm"):
         config("lm", tmp_path, adversarial=0.5)
     for name in ("shard", "compile"):
         with pytest.raises(ValueError, match=rf"--train.{name}: expected no --train.adversarial, which takes a gradient .*, got both"):

@@ -45,7 +45,7 @@ class Reverse(LanguageModel):
 
 def test_a_new_task_is_a_class_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files(tmp_path)
-    with pytest.raises(ValueError, match="task: expected lm, mlm, seq2seq or classify, got 'reverse'"):
+    with pytest.raises(ValueError, match="task: expected lm, mlm, seq2seq, classify or multi, got 'reverse'"):
         Config.from_dict(options("lm", tmp_path) | {"task": "reverse"})
     monkeypatch.setitem(tasks.TASKS, "reverse", Reverse())
     chosen = options("lm", tmp_path, steps=None) | {"task": "reverse"}
@@ -79,7 +79,7 @@ def test_the_table(tmp_path: Path) -> None:
         assert all(callable(getattr(Run, ability)) for ability in task.abilities)
         assert set(task.limits(7)) == ({"z", "x"} if task.has_context else {"x"})
     for bad, close in (("seq2sec", "; did you mean seq2seq?"), ("xyz", ""), (None, "")):
-        said = re.escape(f"task: expected lm, mlm, seq2seq or classify, got {bad!r}{close}")
+        said = re.escape(f"task: expected lm, mlm, seq2seq, classify or multi, got {bad!r}{close}")
         with pytest.raises(ValueError, match=f"^{said}$"):
             tasks.find(bad)
 

@@ -17,6 +17,7 @@ from transalg.verify.cases import randomised
 
 ELSEWHERE = {  # run by tests of their own
     "ECTraining",
+    "MultiTaskClassifier",
     "adversarial_loss",
     "ECInference",
     "batch_norm",  # in training; tests/formal/test_norm.py

@@ -1,4 +1,4 @@
-"""Small runs of all four tasks."""
+"""Small runs of all tasks."""
 
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ def files(folder: Path) -> Path:
     (folder / "lines.txt").write_text("".join(f"{one}\n" for one in WORDS))
     (folder / "pairs.txt").write_text("".join(f"{one}\t{one[::-1]}\n" for one in WORDS))
     (folder / "labels.txt").write_text("".join(f"{'cat' if 'cat' in one else 'other'}\t{one}\n" for one in WORDS))
+    (folder / "animals.txt").write_text("".join(f"{'dog' if 'dog' in one else 'none'}\t{one}\n" for one in WORDS))
     return folder
 
 
 def options(task: str, folder: Path, model: dict[str, Any] | None = None, **train: Any) -> dict[str, Any]:
     """Options for a run of a second."""
-    data = {"seq2seq": "pairs.txt", "classify": "labels.txt"}.get(task, "lines.txt")
+    names = {"seq2seq": ["pairs.txt"], "classify": ["labels.txt"], "multi": ["labels.txt", "animals.txt"]}.get(task, ["lines.txt"])
+    data = [str(folder / name) for name in names]
     layers = {"L_enc": 1, "L_dec": 1} if task == "seq2seq" else {"L": 1}
     chosen = {
         "steps": 6,
@@ -35,7 +37,7 @@ def options(task: str, folder: Path, model: dict[str, Any] | None = None, **trai
         "eval_every": 3,
         "save_every": 2,
     } | train
-    settings = {"task": task, "data": str(folder / data), "tokenizer": "char", "split": 0.25, "train": chosen}
+    settings = {"task": task, "data": data if len(data) > 1 else data[0], "tokenizer": "char", "split": 0.25, "train": chosen}
     return settings | {"model": SIZES | layers | {"ell_max": 29} | (model or {})} | ({"documents": "line"} if task in ("lm", "mlm") else {})
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import Flag, TextVerb, TooLong, json_line, working
+from transalg.cli.using import Flag, Head, TextVerb, TooLong, json_line, working
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,13 +17,15 @@ class Classify(TextVerb):
 
     all: Flag = False
     """Print the probability of every class."""
+    head: Head = None
     too_long: TooLong = "cut"
 
     def run(self) -> None:
         run = self.load("classify")
+        run.head(self.head)
         rows = self.rows(run, "classify", self.too_long)
         with working("Classifying", len(rows.texts)) as progress:
-            results = run.classify(rows.texts, too_long=self.too_long, progress=progress)
+            results = run.classify(rows.texts, head=self.head, too_long=self.too_long, progress=progress)
         with self.output() as out:
             for row, text, result in zip(rows.numbers, rows.texts, results, strict=True):
                 if self.json:

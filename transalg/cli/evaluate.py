@@ -12,7 +12,7 @@ from rich.text import Text
 
 from transalg.atomic import atomic_write
 from transalg.cli.pictures import check_picture, confusion_picture, reliability_picture, write_picture
-from transalg.cli.using import CheckpointName, Device, Flag, MaybeFile, MaybeInt, Quantize, Runs, check_output, json_line, load_runs
+from transalg.cli.using import CheckpointName, Device, Flag, Head, MaybeFile, MaybeInt, Quantize, Runs, check_output, json_line, load_runs
 from transalg.tasks import TASKS, find
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Evaluate:
     """Folders that `transalg train` made. Several of one vocabulary are an ensemble: their P̂ is averaged."""
     data: Annotated[str | None, tyro.conf.arg(metavar="DATA", help_behavior_hint="")] = None
     """A file, a folder, or the name of built-in data; by default the validation set of the run."""
+    head: Head = None
     predictions: MaybeFile = None
     """Write every prediction of a classifier or a seq2seq model to this file, as JSON lines."""
     beams: MaybeInt = None
@@ -74,6 +75,7 @@ class Evaluate:
             evaluation = evaluate(
                 run,
                 self.data,
+                head=self.head,
                 too_long=self.too_long,
                 predictions=self.predictions is not None,
                 beams=self.beams,
@@ -84,7 +86,7 @@ class Evaluate:
             with atomic_write(self.predictions) as file:
                 file.writelines(map(json_line, evaluation.predictions))
         if self.confusion and evaluation.confusion is not None:
-            write_picture(confusion_picture(evaluation.confusion, run.labels), self.confusion)
+            write_picture(confusion_picture(evaluation.confusion, list(evaluation.classes)), self.confusion)
         if self.calibration:
             write_picture(reliability_picture(evaluation.calibration, evaluation.figures["calibration error"]), self.calibration)
         if self.json:
@@ -155,7 +157,7 @@ SHARES = ("accuracy", "exact match", "token error rate", "precision", "recall", 
 
 
 def _shown(name: str, value: float) -> str:
-    if name in SHARES:
+    if name in SHARES or name.startswith("accuracy of "):
         return f"{value:.1%}"
     return f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if name in ("perplexity", "BLEU") else f"{value:.4f}"
 

@@ -44,6 +44,10 @@ def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Fl
             Annotated[bool, tyro.conf.arg(help=f"do not {doc}" if default else doc, help_behavior_hint="")],
             field(default=bool(default)),
         )
+    if many := metadata.get("many"):
+        member = float if many == METAVARS[float] else str
+        argument = tyro.conf.arg(help=doc, metavar=f"{many} [{many} ...]", help_behavior_hint="")
+        return name, Annotated[tuple[member, ...], argument], field(default=())  # type: ignore[valid-type]
     if choices := metadata.get("choices"):
         kind = Literal[choices]
     kinds = [one for one in get_args(kind) if one is not type(None)] or [kind]
@@ -135,14 +139,19 @@ class Train:
     def _chosen(self) -> dict[str, Any]:
         """The options of the file, overridden by those of the command line."""
         chosen = read_options(self.config) if self.config else {}
-        if self.task:
-            chosen["task"] = self.task
-        chosen |= _changed(self.data_flags)
-        for name, flags in (("model", self.model), ("train", self.train)):
+        task, flags = self.task, _changed(self.data_flags)
+        for name in (name for name, values in flags.items() if isinstance(values, tuple) and name in ("data", "valid")):
+            if task is None and len(flags[name]) > 1 and flags[name][-1] in TASKS:  # the task may follow the flags
+                task, flags[name] = flags[name][-1], flags[name][:-1]
+            flags[name] = flags[name][0] if len(flags[name]) == 1 else flags[name]
+        if task:
+            chosen["task"] = task
+        chosen |= flags
+        for name, table_flags in (("model", self.model), ("train", self.train)):
             table = chosen.get(name, {})
             if not isinstance(table, dict):
                 raise ValueError(f"{self.config}: {name}: expected a table of options, got {table!r}")
-            if more := _changed(flags):
+            if more := _changed(table_flags):
                 derived = {one for changed in more for one in DERIVED.get(f"{name}.{changed}", ())}
                 chosen[name] = {one: value for one, value in table.items() if one not in derived} | more
         if {"d_e", "optimizer"} & {*_changed(self.model), *_changed(self.train)} and "eta" not in _changed(self.train):
@@ -178,7 +187,7 @@ def _changed(flags: Any) -> dict[str, Any]:
 
 def summary(outcome: "Outcome", console: Console) -> None:
     """Print the result, where it is, and what to type next."""
-    from transalg.cli.watch import shown_figures
+    from transalg.cli.watch import shown_figures, shown_sets
 
     state, out = outcome.state, outcome.out
     words = {"done": "Done", "patience": "Stopped early: validation no longer improves", "interrupted": "Interrupted and saved"}
@@ -187,6 +196,8 @@ def summary(outcome: "Outcome", console: Console) -> None:
     if state.best is not None:
         by = outcome.config.train.select.replace("_", " ")
         console.print(f"Best by {by}, step {state.best_step:,}: [bold]{shown_figures(outcome.figures)}[/]")
+        if sets := shown_sets(outcome.figures):
+            console.print(f"  accuracy of {escape(sets)}")
     present = [name for name in FILES if (out / name).exists()]
     console.print(f"{escape(str(out))}: {_count(outcome.parameters)} parameters; {', '.join(present)}")
     name = escape(shlex.quote(str(out)))
@@ -215,7 +226,8 @@ def example(config: Config, out: Path) -> str:
             break
     if "<mask>" in shown:
         words[len(words) // 2] = "<mask>"
-    return f"{before.replace('RUN', shlex.quote(str(out)))}{shlex.quote(' '.join(words))}"
+    head = f" --head {shlex.quote(config.heads[0])}" if len(config.heads) > 1 else ""
+    return f"{before.replace('RUN', shlex.quote(str(out)))}{shlex.quote(' '.join(words))}{head}"
 
 
 EXAMPLE = 40  # characters of a text in an example, at most

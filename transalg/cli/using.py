@@ -34,6 +34,10 @@ CheckpointName = Annotated[
     Literal["best", "last"], tyro.conf.arg(help="Which checkpoint: the best by the figure of --train.select, or the last one.")
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, mps.")]
+Head = Annotated[
+    str | None,
+    tyro.conf.arg(metavar="NAME", help="Of a model of several data sets: which one's classes are meant.", help_behavior_hint=""),
+]
 TooLong = Annotated[
     Literal["cut", "error"], tyro.conf.arg(help="A text longer than the model takes: cut it and print a note, or stop with an error.")
 ]

@@ -75,9 +75,16 @@ class Watch(Report):
             self.progress = None
 
 
+OF_A_SET = "val_accuracy_"  # how the accuracy of one of several data sets is called, its name after it
 SHOWN = {"val_loss": "validation {:.4f}", "val_accuracy": "accuracy {:.1%}", "val_exact_match": "exact {:.1%}", "val_bleu": "BLEU {:.1f}"}
 
 
 def shown_figures(figures: Mapping[str, float]) -> str:
     """The figures of a validation, in a line."""
     return "  ".join(text.format(figures[name]) for name, text in SHOWN.items() if name in figures)
+
+
+def shown_sets(figures: Mapping[str, float]) -> str:
+    """The accuracy of every data set, where there are several."""
+    sets = {name.removeprefix(OF_A_SET): value for name, value in figures.items() if name.startswith(OF_A_SET)}
+    return "  ".join(f"{name} {value:.1%}" for name, value in sets.items())

@@ -32,7 +32,7 @@ class Plan:
 
     def epoch(self, source: RowSource, epoch: int) -> Rows:
         """The rows of an epoch."""
-        return source.rows(derive_seed(2**31, self.seed, SHIFT, epoch) if self.shift else 0)
+        return source.rows(derive_seed(2**31, self.seed, SHIFT, epoch) if self.shift else 0, epoch)
 
     def batches(self, rows: Rows, epoch: int = 0) -> Iterator[Index]:
         """The rows of every batch of an epoch."""
@@ -42,7 +42,7 @@ class Plan:
             if self.shuffle:
                 index = permuted(index, len(rows), self.seed, ORDER, epoch)
                 lengths = rows.lengths(index)
-                order = np.argsort(-lengths, kind="stable")
+                order = _by_length(lengths, None if rows.sets is None else rows.sets[index])
                 batches = self.divide(index[order], lengths[order])
                 yield from (batches[i] for i in permuted(np.arange(len(batches)), len(batches), self.seed, POOLS, epoch, first))
             else:
@@ -74,3 +74,15 @@ class Plan:
                 start, total = i, 0
             total += length
         return [*batches, index[start:]]
+
+
+def _by_length(lengths: Index, sets: Index | None) -> Index:
+    """The longest first; of several data sets in step, so that every batch has its share of each: the longest, the next, … of all of them."""
+    order = np.argsort(-lengths, kind="stable")
+    if sets is None:
+        return order
+    places = np.zeros(len(lengths))
+    for each in np.unique(sets):
+        members = order[sets[order] == each]
+        places[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return np.argsort(places, kind="stable")

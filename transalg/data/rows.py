@@ -38,6 +38,19 @@ class RecordSubset:
 
 
 @dataclass(frozen=True)
+class ListedRecords:
+    """Records that are listed one by one."""
+
+    which: Index
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def __call__(self, index: Index) -> Index:
+        return np.asarray(self.which[index])
+
+
+@dataclass(frozen=True)
 class Batch:
     """Some rows, padded to the longest; the padding after a row's length means nothing."""
 
@@ -66,9 +79,10 @@ class Rows:
 
     store: Store
     spans: Mapping[str, Spans]
-    subset: RecordSubset
+    subset: RecordSubset | ListedRecords
     limits: Mapping[str, int] = field(default_factory=dict)  # tokens of a row of each stream; a longer one is cut, and ends with eos
     numbers: Index | None = None  # of the records, where some were skipped
+    sets: Index | None = None  # of each row the number of its data set, where every batch has its share of each
 
     def __len__(self) -> int:
         return len(self.subset)
@@ -119,8 +133,8 @@ class Rows:
 class RowSource(Protocol):
     """What gives the rows of an epoch: documents cut into chunks, or whole records."""
 
-    def rows(self, shift: int = 0) -> Rows:
-        """The rows; with a shift, long documents are cut at other positions."""
+    def rows(self, shift: int = 0, epoch: int = 0) -> Rows:
+        """The rows; with a shift, long documents are cut at other positions. A mixture draws other rows in every epoch."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +202,7 @@ class Chunks:
     overlap: int
     pack: bool = False
 
-    def rows(self, shift: int = 0) -> Rows:
+    def rows(self, shift: int = 0, epoch: int = 0) -> Rows:
         """The chunks. With a shift, the first chunk of every document that has several is shorter by so many tokens."""
         bounds = self.store.bounds["x"]
         if self.pack:
@@ -222,7 +236,7 @@ class WholeRecords:
 
     records: Rows
 
-    def rows(self, shift: int = 0) -> Rows:
+    def rows(self, shift: int = 0, epoch: int = 0) -> Rows:
         return self.records
 
 
@@ -286,10 +300,16 @@ def whole_records(
 
 
 def _split(n: int, validation_range: Range, seed: int) -> tuple[RecordSubset, RecordSubset]:
+    lo, hi = split_range(n, validation_range)
+    return RecordSubset(n, lo, hi, inside=False, seed=seed), RecordSubset(n, lo, hi, inside=True, seed=seed)
+
+
+def split_range(n: int, validation_range: Range, what: str = "records") -> tuple[int, int]:
+    """Which of n records validate, from the first number to the second; a ValueError if that is none or all."""
     lo, hi = (round(n * each) for each in validation_range)
     if not 0 < hi - lo < n:
-        raise ValueError(f"split: {n} records are too few to be split into {_percent(validation_range)} for validation and the rest")
-    return RecordSubset(n, lo, hi, inside=False, seed=seed), RecordSubset(n, lo, hi, inside=True, seed=seed)
+        raise ValueError(f"split: {n} {what} are too few to be split into {_percent(validation_range)} for validation and the rest")
+    return lo, hi
 
 
 def _percent(validation_range: Range) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transalg.checks import integer
+from transalg.data.mixture import of_head, set_numbers
 from transalg.data.rows import Rows
 from transalg.data.sources import Record, Source, TooLong
 from transalg.evaluation.classes import Bin, calibration, class_figures, confusion_matrix, expected_calibration_error
@@ -19,10 +20,10 @@ from transalg.inference.ensemble import as_models
 from transalg.inference.run import Run
 from transalg.model import Classifier, EDTransformer
 from transalg.runs import folder as run_folder
-from transalg.runs.config import Config
+from transalg.runs.config import Config, several
 from transalg.tasks import TASKS, find
 from transalg.tasks.evaluation import evaluation_batches, evaluation_examples
-from transalg.tasks.predictions import class_log_probabilities
+from transalg.tasks.predictions import block_log_probabilities, class_log_probabilities
 from transalg.tokenization import Tokenizer
 from transalg.training import prepare
 from transalg.training.report import Report
@@ -45,6 +46,7 @@ def evaluate(
     run: Run,
     data: str | None = None,
     *,
+    head: str | None = None,
     too_long: TooLong | None = None,
     predictions: bool = False,
     beams: int | None = None,
@@ -53,7 +55,8 @@ def evaluate(
 ) -> Evaluation:
     """The figures of a run, or of an ensemble, on data, or on the validation set of the run.
 
-    Texts are predicted greedily, or by beam search. Pairs with the same source are one text with several references, unless these are to be
+    A model of several data sets is evaluated on the validation sets of all of them, or with the name of a head on one; data of your own take
+    a head. Texts are predicted greedily, or by beam search. Pairs with the same source are one text with several references, unless these are to be
     `separate`.
     """
     task = find(run.task)
@@ -65,12 +68,15 @@ def evaluate(
         if not data and _validation_set(config) != _validation_set(run.config):
             raise ValueError(f"{folder}: was trained on the validation set of {run.folder}; give --data")
     report = report or Report()
-    rows, source, complete = _data(run, data, too_long, report)
+    if head is not None or (data and task.has_heads):
+        run.head(head)
+        head = head or next(iter(run.heads))
+    rows, source, complete = _data(run, data, too_long, report, head)
     if run.ell_max < run.model.hyper.ell_max:
         raise ValueError(f"ell_max: expected at least {run.model.hyper.ell_max} in all runs, as in {run.folder}")
     models = run.models
     if task.has_labels:
-        return _classes(run, as_models(models, Classifier), rows, source if predictions else None)
+        return _classes(run, as_models(models, Classifier), rows, source if predictions else None, head)
     total, right, count = 0.0, 0, 0
     with report.work("Evaluating", len(rows)) as progress:
         for batch, example in evaluation_examples(task, rows, run.model.hyper):
@@ -99,12 +105,14 @@ def held_out(run: Run) -> Rows:
 
 def _validation_set(config: Config) -> tuple[object, ...]:
     """The options that determine the validation set of a run."""
-    data, valid = (Path(name).resolve() if name and Path(name).exists() else name for name in (config.data, config.valid))
+    data, valid = (
+        [Path(name).resolve() if Path(name).exists() else name for name in several(names)] for names in (config.data, config.valid)
+    )
     return data, valid, config.split, config.folds, config.fold
 
 
-def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) -> tuple[Rows, Source, bool]:
-    """The rows to evaluate on, where they come from, and whether the vocabulary has every character of the text.
+def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report, head: str | None = None) -> tuple[Rows, Source, bool]:
+    """The rows to evaluate on, of one head if it is named, where they come from, and whether the vocabulary has every character of the text.
 
     What is too long in other data is cut, unless `too_long` says otherwise; the validation set of a run is what it was in training.
     """
@@ -112,12 +120,13 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report) 
     share = None if data or config.valid else config.share()
     if not data and not config.valid and share is None:
         raise ValueError(f"{run.folder}: this run has no validation set; give --data")
-    source = config.source(data or config.valid or config.data)
+    source = config.source(data, head) if data else config.source(config.valid or config.data)
     store = prepare.tokens(source, run.tokenizer, run.folder, report, run.labels)
     if share and store.meta.digest != run_folder.model_metadata(run.folder).data:
-        raise ValueError(f"{config.data}: has changed since {run.folder} was trained; give --data")
+        raise ValueError(f"{source.name}: has changed since {run.folder} was trained; give --data")
     train, valid = prepare.rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)
     rows = (train if valid is None else valid).rows()
+    rows = rows if head is None else of_head(rows, run.heads, head)
     if rows.cut:
         report.note(f"{source.name}: {rows.cut:,} of {len(rows):,} texts are longer than ℓ_max = {run.model.hyper.ell_max:,} and are cut")
     return rows, source, not store.meta.unknown
@@ -148,22 +157,31 @@ def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
     return total
 
 
-def _classes(run: Run, models: Sequence[Classifier], rows: Rows, source: Source | None) -> Evaluation:
-    """With a source, the predictions as well."""
-    loss, true, guesses, confidence = 0.0, list[int](), list[int](), list[float]()
-    for _, example in evaluation_examples(find(run.task), rows, run.model.hyper):
+def _classes(run: Run, models: Sequence[Classifier], rows: Rows, source: Source | None, head: str | None) -> Evaluation:
+    """With a source, the predictions as well. Of several heads, loss and accuracy are means over the data sets."""
+    task, heads = find(run.task), tuple(run.heads.values())
+    block, labels = run.head(head) if head is not None or len(heads) < 2 else (range(len(run.labels)), run.labels)
+    log_p, true, guesses, confidence = list[float](), list[int](), list[int](), list[float]()
+    for _, example in evaluation_examples(task, rows, run.model.hyper):
         (x, c, lengths), _ = example.part(0, 1, models[0].device)
-        log_P = class_log_probabilities(models, x, lengths)
-        loss -= float(log_P.gather(1, c[:, None]).sum())
+        log_P = block_log_probabilities(models, x, c, heads, lengths) if heads else class_log_probabilities(models, x, lengths)
+        log_p += log_P.gather(1, c[:, None])[:, 0].tolist()
         most = log_P.max(dim=1)
-        true, guesses, confidence = true + c.tolist(), guesses + most.indices.tolist(), confidence + most.values.exp().tolist()
-    confusion = confusion_matrix(np.array(true), np.array(guesses), len(run.labels))
+        confidence += most.values.exp().tolist()
+        true, guesses = true + (c - block.start).tolist(), guesses + (most.indices - block.start).tolist()
+    confusion = confusion_matrix(np.array(true), np.array(guesses), len(labels))
     bins = calibration(np.array(confidence), np.array(true) == np.array(guesses))
-    classes = class_figures(confusion, run.labels)
+    classes = class_figures(confusion, labels)
+    sets = {name: each for name, each in run.heads.items() if head is None and len(heads) > 1}
+    numbers = set_numbers(np.array(true), sets) if sets else np.zeros(len(true), np.int64)
+    of_sets = {name: numbers == i for i, name in enumerate(sets or [""]) if (numbers == i).any()}
+    right, losses = np.array(true) == np.array(guesses), -np.array(log_p)
+    accuracies = {name: float(right[which].mean()) for name, which in of_sets.items()}
     figures = {
-        "accuracy": float(np.trace(confusion) / len(true)),
+        "accuracy": float(np.mean(list(accuracies.values()))),
+        **({f"accuracy of {name}": accuracy for name, accuracy in accuracies.items()} if sets else {}),
         "macro F1": float(np.mean([each["F1"] for each in classes.values() if each["texts"]])),
-        "loss": loss / len(true),
+        "loss": float(np.mean([losses[which].mean() for which in of_sets.values()])),
         "calibration error": expected_calibration_error(bins),
         "texts": len(true),
     }
@@ -171,7 +189,7 @@ def _classes(run: Run, models: Sequence[Classifier], rows: Rows, source: Source 
     if source is None:
         return evaluation
     predictions = [
-        {"where": record.where, "text": record.texts[0], "label": run.labels[c], "prediction": run.labels[guess], "probability": p}
+        {"where": record.where, "text": record.texts[0], "label": labels[c], "prediction": labels[guess], "probability": p}
         for record, c, guess, p in zip(_records(source, rows), true, guesses, confidence, strict=True)
     ]
     return replace(evaluation, predictions=predictions)

@@ -1,7 +1,7 @@
 """Classification with an encoder (§3): Algorithms 9, 12 and 15 with classes in the place of tokens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -11,6 +11,7 @@ from torch.func import grad
 
 from .components import MHAttention, MultiHead, Norm, layer_norm
 from .domains import (
+    block,
     checked,
     classes,
     epsilon,
@@ -86,6 +87,27 @@ def EClassifier(
     X = columns(layer_norm(X[:, t], theta.gamma, theta.beta, eps) for t in range(ell))
     # 12: return p = softmax(W_c pooling(X) + b_c)  ⟦p ∈ ℝ^{N_C}⟧
     return softmax(theta.W_c @ pooling(X) + theta.b_c)
+
+
+@checked(theta=parameters(ECTheta, wider=True), x=starting_with_bos, C=block)
+def MultiTaskClassifier(
+    x: Int[Tensor, "ell"],
+    C: list[int],
+    theta: ECTheta,
+    *,
+    EClassifier: Callable[..., Tensor] = EClassifier,
+) -> Float[Tensor, "N_h"]:
+    """Variant of Algorithm 9: p ← MultiTaskClassifier(x, C | θ)
+
+    Multi-task classification (§8): one encoder for several data sets, and a head for each. The heads are
+    blocks of rows of W_c and b_c. In the loss of ECTraining, p takes the place of EClassifier's.
+    Input: x ∈ V*, a sequence of token IDs; C ⊆ [N_C], the classes of its data set, N_h of them.
+    Output: p ∈ Δ(C), the distribution P̂_θ(c | x) over the classes of the data set.
+    """
+    # 1: θ_C ← θ with W_c[C,:], b_c[C]
+    theta_C = replace(theta, W_c=theta.W_c[C], b_c=theta.b_c[C])
+    # 2: return p = EClassifier(x | θ_C)  ⟦p ∈ ℝ^{N_h}⟧
+    return EClassifier(x, theta_C)
 
 
 @checked(

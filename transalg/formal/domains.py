@@ -322,6 +322,16 @@ def classes(symbol: str, cs: object, scope: Scope) -> list[object]:
     return [index("N_C")(f"c_{n}", c, scope) for n, c in enumerate(_many(symbol, cs, scope), start=1)]
 
 
+def block(symbol: str, C: object, scope: Scope) -> list[object]:
+    """C ⊆ [N_C]: at least one class, each once."""
+    if not isinstance(C, Iterable) or getattr(C, "ndim", 1) == 0 or isinstance(C, str | bytes | dict):
+        raise refuse(symbol, "a list of classes", reprlib.repr(C))
+    members = [index("N_C")(symbol, c, scope) for c in C]
+    if not members or len(set(members)) < len(members):
+        raise refuse(symbol, "at least one class, each once", members)
+    return list(members)
+
+
 def _many(symbol: str, those: object, scope: Scope) -> list[object]:
     iterable = isinstance(those, Iterable) and getattr(those, "ndim", 1) != 0
     if not iterable or isinstance(those, str | bytes | dict):

@@ -48,12 +48,12 @@ def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Prog
 
 
 @torch.inference_mode()
-def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress = no_progress) -> Tensor:
-    """P̂ of every class, for every row."""
-    P = torch.zeros(len(rows), models[0].hyper.N_C, dtype=torch.float64)
+def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress = no_progress, block: range | None = None) -> Tensor:
+    """P̂ of every class, for every row; with a block, of its classes alone."""
+    P = torch.zeros(len(rows), len(block or range(models[0].hyper.N_C)), dtype=torch.float64)
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], models[0].device)
-        P[index] = class_log_probabilities(models, ids, lengths).exp().cpu()
+        P[index] = class_log_probabilities(models, ids, lengths, block).exp().cpu()
         progress(len(index))
     return P
 

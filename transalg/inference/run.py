@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from transalg.checks import integer
 from transalg.cpu import packed
 from transalg.cpu import quantize as quantized
+from transalg.data.datasets import blocks
 from transalg.data.files import Progress, no_progress
 from transalg.inference import beams as seq2seq
 from transalg.inference import one_pass
@@ -341,20 +342,42 @@ class Run:
         return [[[(self.tokenizer.token(token), p) for token, p in candidates] for candidates in masks] for masks in results]
 
     @overload
-    def classify(self, text: str, *, too_long: TooLong = "cut", progress: Progress = ...) -> Classification: ...
+    def classify(self, text: str, *, head: str | None = None, too_long: TooLong = "cut", progress: Progress = ...) -> Classification: ...
     @overload
-    def classify(self, text: Texts, *, too_long: TooLong = "cut", progress: Progress = ...) -> list[Classification]: ...
     def classify(
-        self, text: str | Texts, *, too_long: TooLong = "cut", progress: Progress = no_progress
+        self, text: Texts, *, head: str | None = None, too_long: TooLong = "cut", progress: Progress = ...
+    ) -> list[Classification]: ...
+    def classify(
+        self, text: str | Texts, *, head: str | None = None, too_long: TooLong = "cut", progress: Progress = no_progress
     ) -> Classification | list[Classification]:
-        """The class of a text, or of each of several, with P̂ of every class. A text longer than ℓ_max is cut with a warning."""
+        """The class of a text, or of each of several, with P̂ of every class. A text longer than ℓ_max is cut with a warning.
+
+        A model of several data sets takes the name of one, whose classes are meant.
+        """
         self.can("classify")
+        block, labels = self.head(head)
         rows = self.encode_all(_as_list(text, "text"), "text", too_long=too_long)
-        P = one_pass.classify(as_models(self.models, Classifier), rows, progress).tolist()
-        results = [
-            Classification(self.labels[max(range(len(row)), key=row.__getitem__)], dict(zip(self.labels, row, strict=True))) for row in P
-        ]
+        P = one_pass.classify(as_models(self.models, Classifier), rows, progress, block).tolist()
+        results = [Classification(labels[max(range(len(row)), key=row.__getitem__)], dict(zip(labels, row, strict=True))) for row in P]
         return results[0] if isinstance(text, str) else results
+
+    @property
+    def heads(self) -> dict[str, range]:
+        """The classes of each data set, for a model of several."""
+        return blocks(self.labels) if find(self.task).has_heads else {}
+
+    def head(self, name: str | None) -> tuple[range, tuple[str, ...]]:
+        """The classes of a head and their labels; all classes if the model has no heads. A ValueError for a name that is none."""
+        heads = self.heads
+        if not heads:
+            if name is not None:
+                raise ValueError(f"--head: expected none, for {self.folder} is a model for {self.task}, got {name!r}")
+            return range(len(self.labels)), self.labels
+        if name is None and len(heads) == 1:
+            (name,) = heads
+        if name not in heads:
+            raise ValueError(f"--head: expected one of the heads of {self.folder}, {', '.join(heads)}; got {name or 'none'}")
+        return heads[name], tuple(self.labels[c].partition("/")[2] for c in heads[name])
 
     def embed(
         self,

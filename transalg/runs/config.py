@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from math import ceil, inf
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import tomli_w
 
+from transalg.data.datasets import DataSets, dataset_name
 from transalg.data.sources import DocumentUnit, Source, TooLong
 from transalg.hyper import Hyper, SpecialTokens
 from transalg.hyper import find as find_preset
@@ -27,9 +28,11 @@ FLOPS = 50e9  # operations a second that two cores do in training; nominal, so t
 FEWEST = 3.0  # epochs of the default, however long they take
 
 
-def option(default: Any, doc: str, choices: Mapping[str, object] | None = None) -> Any:
-    """A field, its help, and the table it is a name of, if there is one."""
-    return field(default=default, metadata={"doc": doc} | ({"choices": tuple(choices)} if choices else {}))
+def option(default: Any, doc: str, choices: Mapping[str, object] | None = None, many: str = "") -> Any:
+    """A field, its help, the table it is a name of, if there is one, and what each of several values is called, if it may have several."""
+    return field(
+        default=default, metadata={"doc": doc} | ({"choices": tuple(choices)} if choices else {}) | ({"many": many} if many else {})
+    )
 
 
 def _by_task(value: Callable[[Task[Any]], float | None]) -> str:
@@ -80,12 +83,13 @@ class Train:
     beta2: float = option(0.99, "of AdamW")
     clip: float | None = option(1.0, "gradient clipping: the largest norm of a gradient; 0 for none")
     loss: Literal["mean", "sum"] = option("mean", "over the predicted tokens of a batch; the paper has the sum")
-    noise: float = option(0.0, "probability that a token of the input (classify, seq2seq's source) is replaced by a random one")
+    noise: float = option(0.0, "probability that a token of the input (classify, multi, seq2seq's source) is replaced by a random one")
     token_drop: float | None = option(
         None, f"probability that such a token is left out (default: {_by_task(lambda task: task.token_drop or None)}; 0 otherwise)"
     )
     adversarial: float = option(
-        0.0, "ε of adversarial training, for classify: adds the loss at embeddings moved by ε where it grows fastest; twice the work"
+        0.0,
+        "ε of adversarial training, for classify and multi: adds the loss at embeddings moved by ε where it grows fastest; twice the work",
     )
     shuffle: bool = option(True, "draw a new order of the rows in every epoch")
     shift: bool = option(True, "cut long documents at other places in every epoch")
@@ -135,8 +139,15 @@ class Config:
     """A run."""
 
     task: str
-    data: str = option("", "a file, a folder, or the name of built-in data: pydocs, stdlib, dates")
-    valid: str | None = option(None, "separate validation data; otherwise a part of --data validates")
+    data: str | tuple[str, ...] = option(
+        "", "a file, a folder, or the name of built-in data: pydocs, stdlib, dates; for multi several, each with labels", many="DATA"
+    )
+    weights: tuple[float, ...] | None = option(
+        None, "for multi, how much of every batch comes from each data set, in their order (default: equally much)", many="FLOAT"
+    )
+    valid: str | tuple[str, ...] | None = option(
+        None, "separate validation data, for multi one for each data set; otherwise a part of --data validates", many="DATA"
+    )
     split: float = option(0.1, "fraction of --data that validates: the end of the text, or some of 100 or more documents; 0 for none")
     folds: int | None = option(None, "cross-validation: train this many times, each time validating on another part")
     fold: int | None = option(None, "which of them, from 1")
@@ -144,7 +155,7 @@ class Config:
     init: str | None = option(None, "fine-tuning: a run to take weights, sizes and tokenizer from")
     tokenizer: str = option(
         "",
-        "char, word, bpe, or a tokenizer.json (default: word for classify and mlm; bpe for seq2seq of sentences; otherwise char, or bpe with vocab_size)",
+        "char, word, bpe, or a tokenizer.json (default: word for classify, multi and mlm; bpe for seq2seq of sentences; otherwise char, or bpe with vocab_size)",
     )
     vocab_size: int | None = option(
         None,
@@ -152,14 +163,14 @@ class Config:
     )
     lowercase: bool | None = option(None, "read all words in lower case (default: yes for classify, if the vocabulary has words)")
     text_column: str = option("text", "name of the column or key with the text; in tables also its number, from 1")
-    label_column: str = option("label", "name of the column with the class, for classify")
+    label_column: str = option("label", "name of the column with the class, for classify and multi")
     source_column: str = option("source", "name of the column with the text to read, for seq2seq")
     target_column: str = option("target", "name of the column with the text to write, for seq2seq")
     documents: DocumentUnit = option("file", "what a document is in text files: file, paragraph, or line")
     pack: bool = option(False, "let rows continue from one document into the next, so that all are full")
     too_long: TooLong | None = option(
         None,
-        "what to do with pairs and labelled texts longer than ell_max: error, skip, cut (default: cut for classify, error for seq2seq)",
+        "what to do with pairs and labelled texts longer than ell_max: error, skip, cut (default: cut for classify and multi, error for seq2seq)",
     )
     model: dict[str, Any] = field(default_factory=dict)
     train: Train = field(default_factory=Train)
@@ -173,6 +184,7 @@ class Config:
         _require(self, "vocab_size", self.vocab_size is None or self.vocab_size >= 5, "at least 5")
         if not self.data:
             raise ValueError("--data: expected a file, a folder, or the name of built-in data, got nothing")
+        self._check_sets(task)
         if self.folds and self.valid:
             raise ValueError("--folds: the folds validate on parts of --data, so --valid cannot be given")
         if self.preset and self.init:
@@ -200,16 +212,51 @@ class Config:
                     f"--model.{name}: a model for {self.task} (Algorithm {task.hyper_class.algorithm}) has no such option{hint}"
                 )
 
+    def _check_sets(self, task: Task[Any]) -> None:
+        """One data set, or for a task with heads several of different names, each with its weight."""
+        if not task.has_heads:
+            others = " and ".join(name for name, other in TASKS.items() if other.has_heads)
+            for name in ("data", "valid"):
+                if len(sets := several(getattr(self, name))) > 1:
+                    raise ValueError(f"--{name}: expected one for {self.task}, got {len(sets)}; several are for {others}")
+            if self.weights is not None:
+                raise ValueError(f"--weights: for {others}, which learns several data sets; got {self.task}")
+            return
+        heads, weights = self.heads, self.weights
+        for i, head in enumerate(heads):
+            if head in heads[:i]:
+                first, again = several(self.data)[heads.index(head)], several(self.data)[i]
+                raise ValueError(f"--data: expected data sets of different names, got {head} twice, {first} and {again}; rename one")
+        if weights is not None and len(weights) != len(heads):
+            raise ValueError(f"--weights: expected {len(heads)}, one for each data set ({', '.join(heads)}), got {len(weights)}")
+        for head, weight in zip(heads, weights or (), strict=False):
+            if not 0 < weight < inf:
+                raise ValueError(f"--weights: expected numbers more than 0, got {weight:g} for {head}")
+        if self.valid and len(several(self.valid)) != len(heads):
+            raise ValueError(f"--valid: expected {len(heads)}, one for each data set ({', '.join(heads)}), got {len(several(self.valid))}")
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The names of the data sets, each of which has a head in a task with heads; none in others."""
+        return tuple(dataset_name(name) for name in several(self.data)) if find(self.task).has_heads else ()
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The weight of every data set in a task with heads."""
+        return dict(zip(self.heads, self.weights or (1.0,) * len(self.heads), strict=True))
+
     @property
     def treats_long(self) -> TooLong:
         """What happens to records that are too long."""
         return self.too_long or find(self.task).too_long
 
-    def source(self, name: str) -> Source:
-        """How to read some data for this task."""
+    def source(self, data: str | tuple[str, ...], head: str | None = None) -> Source:
+        """How to read some data for this task. In a task with heads they are for this head, or one for each of the run's heads."""
         task = find(self.task)
         columns = tuple(str(getattr(self, column)) for column in task.columns)
-        return Source(name, task.records, columns, self.documents if task.records == "documents" else "file")
+        unit = self.documents if task.records == "documents" else "file"
+        sources = [Source(name, task.records, columns, unit) for name in several(data)]
+        return DataSets.of(sources, self.heads if head is None else (head,)) if task.has_heads else sources[0]
 
     def share(self) -> tuple[float, float] | None:
         """The part of the data that validates."""
@@ -262,7 +309,8 @@ class Config:
             save_every=train.save_every or every,
         )
         sizes = {name: value for name, value in asdict(hyper).items() if name not in DERIVED and value is not None}
-        return replace(self, model=sizes, train=filled, too_long=self.treats_long if task.records != "documents" else None), steps
+        too_long, weights = self.treats_long if task.records != "documents" else None, tuple(self.shares.values()) or None
+        return replace(self, model=sizes, train=filled, too_long=too_long, weights=weights), steps
 
     def toml(self) -> str:
         """As a TOML file."""
@@ -282,7 +330,13 @@ class Config:
                     raise ValueError(f"{prefix}{name}: there is no such option{_hint(prefix + name, known)}")
         find(data.get("task"))
         model = {name: tuple(value) if isinstance(value, list) else value for name, value in model.items()}
-        return cls(**data | {"train": Train(**train), "model": model})
+        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+        return cls(**data | lists | {"train": Train(**train), "model": model})
+
+
+def several(data: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """One name, or several, or none, as a tuple."""
+    return data if isinstance(data, tuple) else (data,) if data else ()
 
 
 def meant(option: str) -> tuple[str, ...]:
@@ -348,6 +402,16 @@ def _check_types(options: "Config | Train", prefix: str) -> None:
         value, kinds = getattr(options, each.name), get_args(each.type) or (each.type,)
         if each.name in ("model", "train"):
             continue
+        members = next((get_args(kind)[0] for kind in kinds if get_origin(kind) is tuple), None)
+        if members and isinstance(value, tuple):
+            wrong = [one for one in value if type(one) is not members and not (members is float and type(one) is int)]
+            if wrong or not value:
+                expected, got = "numbers" if members is float else "names", repr(wrong[0]) if wrong else "none"
+                raise ValueError(f"{prefix}{each.name}: expected {expected}, got {got}")
+            continue
+        if members is float and value is not None:
+            raise ValueError(f"{prefix}{each.name}: expected a list of numbers, got {value!r}")
+        kinds = tuple(kind for kind in kinds if get_origin(kind) is not tuple)
         names = get_args(kinds[0]) or (kinds if isinstance(kinds[0], str) else ())  # of a Literal, or of one that may be None
         choices = each.metadata.get("choices", names)
         if choices:

@@ -6,7 +6,7 @@ from typing import Any
 
 import tomli_w
 
-from transalg.runs.config import Config, read
+from transalg.runs.config import Config, read, several
 
 OPTIONS = ("data", "valid")  # those that name files or folders of data
 TABLE = "paths"
@@ -14,11 +14,15 @@ TABLE = "paths"
 
 def with_paths(config: Config, folder: Path) -> str:
     """config.toml of the run in a folder: its options, and where its data lie now."""
-    paths = {
-        option: {"absolute": os.path.abspath(name), "relative": os.path.relpath(name, folder)}
-        for option in OPTIONS
-        if (name := getattr(config, option)) and Path(name).exists()  # built-in data are no file
-    }
+    paths = dict[str, Any]()
+    for option in OPTIONS:
+        value = getattr(config, option)
+        places = [
+            {"absolute": os.path.abspath(name), "relative": os.path.relpath(name, folder)} if Path(name).exists() else {}
+            for name in several(value)  # built-in data are no file
+        ]
+        if any(places):
+            paths[option] = places if isinstance(value, tuple) else places[0]
     return config.toml() + (f"\n{tomli_w.dumps({TABLE: paths})}" if paths else "")
 
 
@@ -27,9 +31,12 @@ def read_options(file: Path) -> dict[str, Any]:
     options = read(file)
     paths = options.pop(TABLE, {})
     for option in OPTIONS:
-        place = paths.get(option) if isinstance(paths, dict) else None
-        if isinstance(place, dict) and isinstance(options.get(option), str):
-            options[option] = _located(options[option], place, file.parent)
+        place, value = paths.get(option) if isinstance(paths, dict) else None, options.get(option)
+        if isinstance(place, dict) and isinstance(value, str):
+            options[option] = _located(value, place, file.parent)
+        elif isinstance(place, list) and isinstance(value, list) and len(place) == len(value):
+            pairs = zip(value, place, strict=True)
+            options[option] = [_located(name, one, file.parent) if isinstance(one, dict) and one else name for name, one in pairs]
     return options
 
 

@@ -4,7 +4,7 @@
 'to continue text'
 >>> find("sequence")
 Traceback (most recent call last):
-ValueError: task: expected lm, mlm, seq2seq or classify, got 'sequence'
+ValueError: task: expected lm, mlm, seq2seq, classify or multi, got 'sequence'
 """
 
 from difflib import get_close_matches
@@ -13,10 +13,13 @@ from typing import Any
 from .classify import Classification
 from .lm import LanguageModel
 from .mlm import MaskedLanguageModel
+from .multi import MultiTask
 from .seq2seq import SequenceToSequence
 from .task import Ability, Inputs, Task
 
-TASKS: dict[str, Task[Any]] = {task.name: task for task in (LanguageModel(), MaskedLanguageModel(), SequenceToSequence(), Classification())}
+TASKS: dict[str, Task[Any]] = {
+    task.name: task for task in (LanguageModel(), MaskedLanguageModel(), SequenceToSequence(), Classification(), MultiTask())
+}
 
 __all__ = ["TASKS", "Ability", "Inputs", "Task", "find", "names"]
 

@@ -5,8 +5,10 @@ predictions, so that a learning rate does not depend on the size of a batch. Lab
 given: to validate, 0.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -63,18 +65,26 @@ def C_loss(
     lengths: Lengths = None,
     segments: Tensor | None = None,
     *,
+    blocks: Sequence[range] = (),
     weight: float | None = None,
     label_smoothing: float | None = None,
 ) -> Tensor:
-    """The classifier's: −Σ log p[c]."""
+    """The classifier's: −Σ log p[c]. With blocks of classes, the heads of several data sets, p of a row is over the block that c is in."""
     if c.shape != x.shape[:1] or c.is_floating_point():
         raise refuse("c", f"a class for each of the {len(x)} rows", f"{c.dtype} of shape {tuple(c.shape)}")
     logits = model(x, lengths, segments)
     if int(c.min()) < 0 or int(c.max()) >= model.hyper.N_C:
         raise refuse("c", f"classes from 0 to N_C−1 with N_C = {model.hyper.N_C}", int(c.min() if c.min() < 0 else c.max()))
     smoothing = model.hyper.label_smoothing if label_smoothing is None else label_smoothing
-    total = F.cross_entropy(logits, c.long(), label_smoothing=smoothing, reduction="sum")
+    parts = of_blocks(logits, c.long(), blocks) if blocks else [(logits, c.long())]
+    total = torch.stack([F.cross_entropy(scores, true, label_smoothing=smoothing, reduction="sum") for scores, true in parts]).sum()
     return total * (1 / len(c) if weight is None else weight)
+
+
+def of_blocks(logits: Tensor, c: Tensor, blocks: Sequence[range]) -> list[tuple[Tensor, Tensor]]:
+    """For each block of classes: the logits of its classes, and the class counted from its first, of the rows whose class is one of them."""
+    rows = [((c >= block.start) & (c < block.stop)).nonzero()[:, 0] for block in blocks]
+    return [(logits[which, block.start : block.stop], c[which] - block.start) for which, block in zip(rows, blocks, strict=True)]
 
 
 class Objective(nn.Module):

@@ -80,9 +80,19 @@ def vocabulary_logits(models: Sequence[Transformer[Hyper]], Xs: Sequence[Tensor]
 
 
 @torch.no_grad()
-def class_log_probabilities(models: Sequence[Classifier], x: Tensor, lengths: Lengths = None) -> Tensor:
-    """log P̂ of every class, for every row of a batch; in float64."""
-    return torch.log_softmax(ensemble_logits([model(x, lengths).double() for model in models]), dim=1)
+def class_log_probabilities(models: Sequence[Classifier], x: Tensor, lengths: Lengths = None, block: range | None = None) -> Tensor:
+    """log P̂ of every class, for every row of a batch; in float64. With a block, of its classes given that the class is one of them."""
+    block = block or range(models[0].hyper.N_C)
+    return torch.log_softmax(ensemble_logits([model(x, lengths)[:, block.start : block.stop].double() for model in models]), dim=1)
+
+
+@torch.no_grad()
+def block_log_probabilities(models: Sequence[Classifier], x: Tensor, c: Tensor, blocks: Sequence[range], lengths: Lengths = None) -> Tensor:
+    """log P̂ of every class, in float64, given that the class is in the same block as c, for each row; −∞ for classes of other blocks."""
+    classes = torch.arange(models[0].hyper.N_C, device=c.device)
+    starts = torch.tensor([block.start for block in blocks], device=c.device)
+    same = torch.bucketize(classes, starts, right=True) == torch.bucketize(c, starts, right=True)[:, None]
+    return torch.log_softmax(ensemble_logits([model(x, lengths).double().masked_fill(~same, -torch.inf) for model in models]), dim=1)
 
 
 def mean_log_probability(log_P: Sequence[Tensor]) -> Tensor:

@@ -68,10 +68,11 @@ class Task(ABC, Generic[Model]):
     epochs: ClassVar[float | None] = None
     fewest_steps: ClassVar[int] = 0  # of the default length: few data are passed over more often
     eta: ClassVar[Mapping[str, float]] = {}  # default learning rates by optimiser, where they are not the optimiser's own
-    figures: ClassVar[tuple[str, ...]] = ("val_loss",)  # of a validation, as `figure_sums` has them
+    figures: ClassVar[tuple[str, ...]] = ("val_loss",)  # of a validation
     selects: ClassVar[tuple[str, ...]] = ("loss",)  # the figures that can decide which model is best
 
     abilities: ClassVar[tuple[Ability, ...]]
+    has_heads: ClassVar[bool] = False  # it learns several data sets, and has a head for each
     bidirectional: ClassVar[bool] = False  # a token is predicted from those on both sides of it
 
     @property
@@ -83,6 +84,10 @@ class Task(ABC, Generic[Model]):
     def has_labels(self) -> bool:
         """Whether a text comes with its class."""
         return self.records == "labelled"
+
+    def bound(self, labels: Sequence[str]) -> "Task[Model]":
+        """The task of a run with these classes."""
+        return self
 
     def default_tokenizer(self, vocab_size: int | None, texts: "KindOfText") -> str:
         """The kind of vocabulary that is made if none is chosen, for texts of this kind."""
@@ -117,6 +122,10 @@ class Task(ABC, Generic[Model]):
             return chunks(store, limits["x"], self.overlap, pack=pack, validation_range=share, seed=SPLIT_SEED)
         return whole_records(store, limits, where, too_long=too_long, validation_range=share, seed=SPLIT_SEED)
 
+    def drawn(self, rows: "RowSource", weights: Mapping[str, float]) -> "RowSource":
+        """What an epoch trains on: the rows, or a mixture of data sets by their weights."""
+        return rows
+
     @abstractmethod
     def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":
         """A batch as the loss takes it. What is random depends on the seed; if the rows' indices are given, on the seed and each row's index
@@ -135,5 +144,14 @@ class Task(ABC, Generic[Model]):
         return self.selects[0]
 
     def figure_sums(self, model: Model, inputs: Inputs) -> "Tensor":
-        """The figures of a batch, each as a sum over its predictions."""
+        """What `mean_figures` makes the figures of, each as a sum over a batch: the figures themselves, unless a task needs others."""
         return self.loss(model, inputs, weight=1.0, label_smoothing=0.0)[None]
+
+    @property
+    def sums(self) -> int:
+        """How many numbers `figure_sums` gives."""
+        return len(self.figures)
+
+    def mean_figures(self, sums: Sequence[float], count: int) -> dict[str, float]:
+        """The figures of a validation from the sums over all batches, which have so many predictions."""
+        return {name: value / max(1, count) for name, value in zip(self.figures, sums, strict=True)}

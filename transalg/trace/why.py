@@ -182,6 +182,10 @@ WHY: dict[str, tuple[str, ...]] = {
         FINAL_NORM,
         "A text has one class, so one vector has to speak for all of it: that of bos_token, which attends to every token.",
     ),
+    "MultiTaskClassifier": (
+        "Every data set has classes of its own; the rows of W_c and b_c that belong to them are its head.",
+        "A text is of one data set, so only its classes compete; the encoder learns from all data sets.",
+    ),
     "ECTraining": (
         EPOCHS,
         DATA,

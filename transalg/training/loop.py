@@ -36,6 +36,7 @@ from transalg.training.summary import estimate, is_measured, shorter, summary, t
 from transalg.training.validation import ALL, ValidationSample, decoded_figure, validate, validation_cost, validation_sample
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
+CLASSES = ("W_c", "b_c")  # parameters with a row for every class
 EARLY, EARLY_SECONDS = 100, 60.0  # the first checkpoint is written after this fraction of the steps, or after this time
 
 
@@ -78,7 +79,7 @@ class Loop:
     def __init__(self, prepared: Prepared, out: Path, world: World, report: Report, resume: bool) -> None:
         self.prepared, self.out, self.world, self.report = prepared, out, world, report
         self.config, self.hyper, self.options = prepared.config, prepared.hyper, prepared.config.train
-        self.task = find(self.config.task)
+        self.task = find(self.config.task).bound(prepared.labels)
         self.state = State()
         dtype = torch.float64 if self.options.dtype == "float64" else torch.float32
         generator = torch.Generator().manual_seed(derive_seed(2**62, self.options.seed, INIT))
@@ -123,6 +124,8 @@ class Loop:
         """Copy the weights of another run, wherever names and shapes agree."""
         parameters = self.model.state_dict()
         tensors = run_folder.model_tensors(run)
+        if run_folder.model_metadata(run).labels != self.prepared.labels:  # rows of W_c of other classes, though they may be as many
+            tensors = {name: tensor for name, tensor in tensors.items() if name not in CLASSES}
         copied = {name: tensor for name, tensor in tensors.items() if name in parameters and parameters[name].shape == tensor.shape}
         if not copied:
             raise ValueError(f"--init: no parameter of {run} has the name and shape of one of this model")

@@ -49,7 +49,7 @@ def prepare(
     if config.init and not resumed:
         start = run_folder.model_metadata(Path(config.init))
         base = start.hyper
-        if task.has_labels and find(start.task).has_labels:
+        if task.has_labels and start.task == task.name:
             labels = start.labels
         tokenizer = run_folder.load_tokenizer(Path(config.init), base)
         if config.tokenizer or config.vocab_size:
@@ -67,6 +67,7 @@ def prepare(
     if other:
         assert config.valid
         valid = rows(replace(config, pack=False), other, config.source(config.valid), hyper, None)[0]
+    documents = task.bound(labels).drawn(documents, config.shares)
     options = config.train
     shift = options.shift and task.records == "documents"
     plan = Plan(options.batch_size or task.batch_size, options.batch_tokens, options.seed, options.shuffle, shift)
@@ -138,7 +139,7 @@ def rows(
     config: Config, data: Store, source: Source, hyper: Hyper, share: tuple[float, float] | None
 ) -> tuple[RowSource, RowSource | None]:
     """The data as rows that the model can take, for training and for validation."""
-    task = find(config.task)
+    task = find(config.task).bound(data.meta.labels)
     return task.rows(data, hyper.ell_max, source.where, pack=config.pack, too_long=config.treats_long, share=share)
 
 

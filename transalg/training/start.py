@@ -11,7 +11,7 @@ import torch
 
 from transalg.atomic import SUFFIX, atomic_write
 from transalg.runs import folder as run_folder
-from transalg.runs.config import Config
+from transalg.runs.config import Config, several
 from transalg.runs.paths import read_options, with_paths
 from transalg.tokenization import Tokenizer
 from transalg.training.loop import Loop, Outcome
@@ -79,7 +79,7 @@ def train(
         if options.train.dtype == "auto":
             prepared = _with_dtype(prepared, world.device, report)
         if last and (last.data or prepared.digest) != prepared.digest:
-            raise ValueError(f"{options.data}: is not what it was when {out} was started; restore it, or start over")
+            raise ValueError(f"{', '.join(several(options.data))}: is not what it was when {out} was started; restore it, or start over")
         if world.first:
             if resume:
                 _remove_incomplete(out)
@@ -119,8 +119,8 @@ def _check_new(config: Config, out: Path, may_continue: bool, overwrite: bool) -
         raise ValueError(f"{out}: exists already; --resume continues it, --overwrite starts over")
     if config.init and Path(config.init).resolve() == out.resolve():
         raise ValueError(f"--init: {out} cannot be both the run to start from and the run to make")
-    for data in (config.data, config.valid):
-        if data and Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
+    for data in (*several(config.data), *several(config.valid)):
+        if Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
             raise ValueError(f"--out: {out} lies in the data, {data}; a run would be its own text")
     if config.train.tensorboard and find_spec("tensorboard") is None:
         raise ValueError("train.tensorboard: TensorBoard is not installed; pip install 'transalg[tensorboard]'")

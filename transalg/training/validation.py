@@ -85,10 +85,10 @@ def validate(
     autocast: AbstractContextManager[object],
     which: Index | None = None,
 ) -> dict[str, float]:
-    """The task's figures, each as the mean over all predictions in all rows, or in those that are named."""
+    """The task's figures, means over all predictions in all rows, or in those that are named."""
     training = objective.training
     objective.eval()
-    sums = torch.zeros(len(task.figures), dtype=torch.float64)
+    sums = torch.zeros(task.sums, dtype=torch.float64)
     count = 0
     for _, example in evaluation_examples(task, rows, hyper, which):
         count += example.count
@@ -97,7 +97,7 @@ def validate(
             sums += objective(*inputs, figures=True).cpu().double() * has_rows
     objective.train(training)
     world.total(sums)
-    return {name: float(value) / max(1, count) for name, value in zip(task.figures, sums, strict=True)}
+    return task.mean_figures(sums.tolist(), count)
 
 
 def decoded_figure(
