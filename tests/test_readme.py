@@ -73,12 +73,12 @@ def test_the_readme_runs(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # characters that the small vocabularies do not have
-def test_using_runs(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_using_runs(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(runs)
     names: dict[str, Any] = {}
     for block in code("docs/using.md"):
         exec(block, names)
-    assert capsys.readouterr().out and names["small"] is not names["model"]
+    assert names["small"] is not names["model"] and names["run"].completions(["Once"], ell_gen=2)
 
 
 @pytest.mark.slow

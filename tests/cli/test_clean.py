@@ -163,4 +163,4 @@ def test_a_language_model_scores(transalg: Any, tmp_path: Path) -> None:
     status, printed, _ = transalg(*run, "--max-perplexity", str(exp((best[1] + best[2]) / 2)))
     assert status == 0 and len((tmp_path / "y.txt").read_text().splitlines()) == 2 and "3 removed: perplexity too high" in printed
     status, _, err = transalg(*run[:-1], str(folder / "mlm"), "--keep", "0.4")
-    assert status == 2 and "--model: expected a run of lm, got one of mlm" in err
+    assert status == 2 and "--model: expected a language model, got a run of mlm" in err

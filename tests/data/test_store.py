@@ -136,7 +136,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 def test_large_vocabularies_have_wider_tokens(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text(" ".join(chr(0x4E00 + i // 100) + str(i) for i in range(70000)))
-    tokenizer: Tokenizer = train("word", [path.read_text()])
+    tokenizer: Tokenizer = train("word", [path.read_text()], 80_000)
     data = store(Source(str(path), "documents"), tokenizer, tmp_path / "cache")
     assert tokenizer.N_V > 2**16 and data.meta.dtype == "uint32" and record(data, 0) == tokenizer.encode(path.read_text())
 

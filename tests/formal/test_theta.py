@@ -20,7 +20,10 @@ D = {"N_V": 11, "ell_max": 7, "H": 2, "d_e": 6, "d_mlp": 13}
 
 
 def test_fields_are_those_of_the_paper() -> None:
-    names = {kind.__name__: [field.name for field in fields(kind) if field.name != "special"] for kind in (DTheta, ETheta, EDTheta)}
+    names = {
+        kind.__name__: [field.name for field in fields(kind) if field.name not in ("special", "statistics")]
+        for kind in (DTheta, ETheta, EDTheta)
+    }
     assert names == {
         "DTheta": ["W_e", "W_p", "layers", "gamma", "beta", "W_u"],
         "ETheta": ["W_e", "W_p", "layers", "W_f", "b_f", "gamma", "beta", "W_u"],

@@ -47,7 +47,7 @@ def test_every_field_says_what_it_means(kind: type) -> None:
         (DHyper, {"N_V": 3}, r"N_V: expected at least 4, .*got 3"),
         (DHyper, {"band": True}, r"band: expected a width of at least 1, or None, got True"),
         (EHyper, {"segments": True}, r"segments: expected a whole number, 0 or more, got True"),
-        (DHyper, {"norm": "batch_norm"}, r"norm: expected layer_norm or RMSnorm, got 'batch_norm'"),
+        (DHyper, {"norm": "power_norm"}, r"norm: expected layer_norm or RMSnorm or batch_norm, got 'power_norm'"),
         (DHyper, {"activation": "gelu"}, r"activation: expected ReLU or GELU or tanh_GELU, got 'gelu'"),
         (DHyper, {"positions": "rotary"}, r"positions: expected learned or .* or relative, got 'rotary'"),
         (EHyper, {"positions": "relative"}, r"positions: expected learned or .*sinusoids.*, got 'relative'"),

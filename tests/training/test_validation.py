@@ -174,7 +174,7 @@ def test_auto_is_the_figure_of_the_task(tmp_path: Path) -> None:
 
 def test_predictions_are_counted_as_evaluation_counts_them(tmp_path: Path) -> None:
     (tmp_path / "pairs.txt").write_text("".join(f"{i} a\t{'x y z w v'[: 1 + 2 * (i % 5)]}\n" for i in range(20)))
-    chosen = config("seq2seq", tmp_path, steps=60, eta=0.02, eval_every=60, select="bleu")
+    chosen = config("seq2seq", tmp_path, steps=150, eta=0.01, eval_every=150, select="bleu")
     outcome = train(chosen, tmp_path / "run")
     run = Run.load(tmp_path / "run")
     assert isinstance(run.model, EDTransformer)

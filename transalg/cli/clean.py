@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from transalg.cli.using import Device, Flag, MaybeFile, MaybeFloat, MaybeInt, Name, check_output, json_line
+from transalg.tasks import find
 
 if TYPE_CHECKING:
     from transalg.data.cleaning import Losses, Report
@@ -155,8 +156,8 @@ def language_model(run: Path, device: str) -> "Losses":
     import transalg
 
     model = transalg.load(run, device=device)
-    if model.task != "lm":
-        raise ValueError(f"--model: expected a run of lm, got one of {model.task} in {run}")
+    if "generate" not in find(model.task).abilities:
+        raise ValueError(f"--model: expected a language model, got a run of {model.task} in {run}")
     tokenizer = model.tokenizer
     guess = log(tokenizer.N_V)
 

@@ -38,8 +38,8 @@ def adversarial_loss(
     """
     # 1: loss(θ) = −log EClassifier(x | θ)[c]  ⟦loss(θ) ∈ ℝ⟧
     loss = lambda theta: -EClassifier(x, theta)[c].log()
-    # 2: g ← ∇_r loss(θ with e_t + r[:,t]) at r = 0  ⟦g ∈ ℝ^{d_e×ℓ}⟧
-    g = grad(lambda r: loss(moved(theta, r)))(torch.zeros_like(theta.W_e[:, x])).detach()  # type: ignore[no-untyped-call]
+    # 2: g ← ∂loss(θ with e_t + r[:,t])/∂r at r = 0  ⟦g ∈ ℝ^{d_e×ℓ}⟧
+    g = grad(lambda r: loss(moved(theta, r)))(0 * theta.W_e[:, x]).detach()  # type: ignore[no-untyped-call]
     # 3: r ← ε g/‖g‖, or 0 if g = 0  ⟦r ∈ ℝ^{d_e×ℓ}⟧
     r = epsilon * g / torch.where(g.any(), g.norm(), 1)
     # 4: return loss(θ) + loss(θ with e_t + r[:,t])  ⟦loss ∈ ℝ⟧

@@ -25,7 +25,7 @@ def flops_per_token(hyper: Hyper, ell: int, batch: int = 1) -> float:
     Two for every entry of every matrix the token is multiplied with, and attention's scores and sums over what the token may see.
     An encoder–decoder's token is a pair, one of z and one of x.
     """
-    matrices = sum(
+    matrices: float = sum(
         prod(shape) * _uses(hyper, name)
         for name, shape in shapes(hyper).items()
         if len(shape) == 2 and name not in TABLES and name.rpartition(".")[2][0] == "W"
@@ -34,7 +34,7 @@ def flops_per_token(hyper: Hyper, ell: int, batch: int = 1) -> float:
         matrices += hyper.N_V * hyper.d_e
     if isinstance(hyper, ClassifierHyper):  # some or all of its head runs on one token of ℓ
         head = prod(shapes(hyper)["W_c"]) + (0 if POOLINGS[hyper.pooling].every_token else prod(shapes(hyper)["W_f"]))
-        matrices -= round(head * (1 - 1 / ell))
+        matrices -= head * (1 - 1 / ell)
     keys = sum(hyper.mask(stack, l).keys(ell) for stack, count in hyper.stacks.items() for l in range(count))
     if isinstance(hyper, EDHyper):
         keys += hyper.L_dec * Mask().keys(ell)  # attention to z

@@ -213,6 +213,21 @@ WHY: dict[str, tuple[str, ...]] = {
         "How large the components are is all that has to be divided out; leaving the mean alone saves work and costs little.",
         "Inputs of one scale keep layers in the range where they learn well; γ lets the network choose another scale.",
     ),
+    "batch_norm": (
+        "What is usual for a feature is measured over all tokens at hand, not over the features of one token.",
+        "How far a feature usually strays from its mean says what a large value of it is.",
+        "Every feature gets one scale over the tokens; γ and β let the network choose another. A token sees later ones through m and v.",
+    ),
+    "affine": ("In use there may be one token and no batch: m and v are constants by then, and have been absorbed into γ and β.",),
+    "bos_pooling": ("bos says nothing of the text itself, so its vector is free to gather what matters for the class.",),
+    "mean_pooling": ("Every token has a say, the same for each, so that no single one has to gather it all.",),
+    "max_pooling": ("One token that shows a feature strongly is enough, wherever it stands and however long the text is.",),
+    "adversarial_loss": (
+        "The loss of the text as it is, still a function of θ, for it is needed at two places.",
+        "The gradient in the embeddings points to the change of the input that hurts most.",
+        "Only the direction counts: ε says how far to go, however steep the loss is.",
+        "A model that is right here too does not rest its answer on a thread.",
+    ),
     "RelativeAttention": (
         QUERY,
         KEYS,
