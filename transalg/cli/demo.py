@@ -23,8 +23,8 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": {"ell_max": 64, "dropout": 0.1},
         "train": {"steps": 320},
     },
-    "dates": {"task": "seq2seq", "data": "dates", "train": {"steps": 700, "batch_size": 64}},
-    "stdlib": {"task": "classify", "data": "stdlib", "model": {"label_smoothing": 0.1}, "train": {"epochs": 5, "token_drop": 0.2}},
+    "dates": {"task": "seq2seq", "data": "dates", "model": {"L_enc": 2, "L_dec": 2, "dropout": 0.0}, "train": {"steps": 700}},
+    "stdlib": {"task": "classify", "data": "stdlib"},
 }
 TITLES = {
     "pydocs": "A GPT (Algorithm 10) learns Python's own reference",

@@ -23,14 +23,19 @@ class Classification(Task["Classifier"]):
     learns = "to name the class of a text"
     algorithms = (9,)
     hyper_class = ClassifierHyper
-    sizes = {"L": 2, "H": 4, "d_e": 128, "dropout": 0.3}
+    sizes = {
+        **{"L": 1, "H": 4, "d_e": 128, "norm_first": True, "init_std": 0.02},
+        **{"pooling": "mean", "dropout": 0.5, "label_smoothing": 0.1},
+    }
     head = ("pooling",)
     head_parameters = ("W_c", "b_c")
     records = "labelled"
+    longest = 256
     too_long = "cut"
     lowercase = True
     columns = ("text_column", "label_column")
     augmented_stream = "x"
+    token_drop = 0.2
     epochs = 6.0
     fewest_steps = 600
     figures = ("val_loss", "val_accuracy")
