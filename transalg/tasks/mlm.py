@@ -27,7 +27,7 @@ class MaskedLanguageModel(Task["ETransformer"]):
     records = "documents"
     columns = ("text_column",)
     steps = 1000
-    eta = {"muon": 0.015}
+    eta = {"muon": 0.003}
     abilities = ("fill", "embed", "score")
     bidirectional = True
 
