@@ -39,5 +39,5 @@ def max_pooling(X: Float[Tensor, "d ell"]) -> Float[Tensor, "d"]:
     Input: X ∈ ℝ^{d×ℓ}, a vector for every token.
     Output: x ∈ ℝ^d
     """
-    # 1: return x with x[i] = max_t X[i,t]  ⟦x ∈ ℝ^{d}⟧
+    # 1: return x with x[i] = max{X[i,1], …, X[i,ℓ]}  ⟦x ∈ ℝ^{d}⟧
     return X.amax(dim=1)

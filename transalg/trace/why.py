@@ -219,7 +219,7 @@ WHY: dict[str, tuple[str, ...]] = {
         "Every feature gets one scale over the tokens; γ and β let the network choose another. A token sees later ones through m and v.",
     ),
     "affine": ("In use there may be one token and no batch: m and v are constants by then, and have been absorbed into γ and β.",),
-    "bos_pooling": ("bos says nothing of the text itself, so its vector is free to gather what matters for the class.",),
+    "bos_pooling": ("The first token, bos, says nothing of the text itself, so its vector is free to gather what matters for the class.",),
     "mean_pooling": ("Every token has a say, the same for each, so that no single one has to gather it all.",),
     "max_pooling": ("One token that shows a feature strongly is enough, wherever it stands and however long the text is.",),
     "adversarial_loss": (
