@@ -69,7 +69,7 @@ class Train:
     )
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
     eta: float | None = option(None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})")
-    fine_tuning: float = option(0.1, "with --init: factor of η for all parameters but those of a classifier's head")
+    fine_tuning: float = option(0.3, "with --init: factor of η for all parameters but those of a classifier's head")
     schedule: str = option(
         "linear",
         "of the learning rate after the warm-up; " + "; ".join(f"{name}: {row.help}" for name, row in SCHEDULES.items()),
