@@ -14,6 +14,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from transalg.inference.run import Run
 
+DATES_MODEL = {"L_enc": 2, "L_dec": 2, "dropout": 0.0, "label_smoothing": 0.0}  # dates are never ambiguous enough to need more
 RUNS: dict[str, dict[str, Any]] = {
     "pydocs": {
         "task": "lm",
@@ -23,7 +24,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": {"ell_max": 64, "dropout": 0.1},
         "train": {"steps": 320},
     },
-    "dates": {"task": "seq2seq", "data": "dates", "model": {"L_enc": 2, "L_dec": 2, "dropout": 0.0}, "train": {"steps": 700}},
+    "dates": {"task": "seq2seq", "data": "dates", "model": DATES_MODEL, "train": {"steps": 750}},
     "stdlib": {"task": "classify", "data": "stdlib"},
 }
 TITLES = {

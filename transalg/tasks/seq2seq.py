@@ -31,7 +31,6 @@ class SequenceToSequence(Task["EDTransformer"]):
     augmented_stream = "z"
     batch_size = 64
     epochs = 30.0
-    eta = {"muon": 0.01}
     selects = ("exact_match", "bleu", "loss")
     abilities = ("predict", "embed", "score")
 
