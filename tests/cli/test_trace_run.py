@@ -97,7 +97,7 @@ def test_the_tokens_are_the_tokenizers(runs: Path, transalg: Any) -> None:
     assert written(traced(transalg, 9, "--run", runs / "classify", "--prompt", "the zebra cat"), "x") == "bos the <unk> cat eos"
     both = traced(transalg, 8, "--run", runs / "seq2seq", "--context", "at", "--prompt", "t")
     assert (written(both, "z"), written(both, "x")) == ("bos a t eos", "bos t")
-    assert both["steps"][2]["axes"][1] == ["bos", "a", "t", "eos"]
+    assert any(["bos", "a", "t", "eos"] in (step.get("axes") or []) for step in both["steps"])
     assert traced(transalg, 10, "--run", runs / "lm", "--tokens", "3 1")["inputs"]["x"] == [3, 1]
 
 
@@ -156,7 +156,7 @@ def test_training_starts_from_the_run(name: str, number: int, symbols: list[str]
     """P(θ) before the first step is the model's, and the step changes θ."""
     typed = ["--prompt", "a cat", *(["--context", "tac"] if "z_1" in symbols else [])]
     before, after = tmp_path / "before.safetensors", tmp_path / "after.safetensors"
-    data = traced(transalg, number, "--run", runs / name, *typed, "--p-mask", "0.9", "--save-theta", after)
+    data = traced(transalg, number, "--run", runs / name, *typed, "--p-mask", "0.9", "--N-epochs", 1, "--save-theta", after)
     sequences = [data["inputs"][symbol] for symbol in symbols]
     if number == 12:
         sequences = [[step["value"] for step in data["steps"] if step["line"] == 5][-1]]  # x̃, with its masks
@@ -255,7 +255,7 @@ def test_the_terminal_says_what_is_most_probable(runs: Path, transalg: Any) -> N
     _, out, _ = transalg("trace", "9", "--run", str(runs / "mlm"), "--prompt", "a <mask>a<mask>")
     assert len(re.findall(r"^ +mask → ", out, re.M)) == 2
     _, out, _ = transalg("trace", "9", "--run", str(runs / "classify"), "--prompt", "a cat")
-    assert re.search(r"^ +→ (cat|other) 0\.\d+, (cat|other) 0\.\d+$", out, re.M)
+    assert len(re.findall(r"^ +(?:cat|other) +█.* 0\.\d+$", out, re.M)) == 2
 
 
 def test_layers_and_lines_narrow_it(runs: Path, transalg: Any, tmp_path: Path) -> None:

@@ -267,6 +267,8 @@ def test_what_is_refused_is_what_raises(folder: Path, task: str) -> None:
         "predict": lambda text: run.predict(text, too_long="error", ell_gen=2),
         "fill": lambda text: run.fill(text, too_long="error"),
     }
+    if run.heads:  # which head is asked is no matter of the text
+        does["classify"] = lambda text: run.classify(text, head=next(iter(run.heads)), too_long="error")
     checked = [(does[ability], ability, {"too_long": "error"}) for ability in find(task).abilities if ability in does]
     if "score" in find(task).abilities:
         context = "a" if find(task).has_context else None

@@ -49,7 +49,7 @@ def test_fifty_steps_of_literal_training(task: str, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Loop, "__init__", remember)
     monkeypatch.setattr(type(find(task)), "example", note)
     data = files(tmp_path / "data")
-    chosen = config(task, data, {"tied": False, "init_residual": False}, **LITERAL)
+    chosen = config(task, data, {"tied": False, "init_residual": False, "dropout": 0.0, "label_smoothing": 0.0}, **LITERAL)
     from dataclasses import replace
 
     train(replace(chosen, split=0.0), tmp_path / "run")

@@ -31,7 +31,7 @@ def test_what_a_run_is_about_to_do(tmp_path: Path) -> None:
     assert summary(prepared, 1234, ALL) == [
         f"data       6 rows and 2 for validation, {tokens} tokens",
         f"tokenizer  char, {characters} tokens, 0.0% of the text left out",
-        "model      Algorithm 9, 1 layer × 10, 1,234 parameters",
+        "model      Algorithm 9, 1 layer × 10, norm_first, pooling=mean, 1,234 parameters",
         "training   5 steps (2.5 epochs) of 3 rows, muon, best by accuracy",
     ]
     sampled = summary(prepared, 1234, replace(ALL, read=fixed_sample(2, 1)))
@@ -53,7 +53,7 @@ def test_the_share_of_unknown_words(tmp_path: Path) -> None:
     prepared = prepare(replace(config("lm", tmp_path), tokenizer="word", split=0.0), tmp_path / "run", Report())
     assert summary(prepared, 1, None)[:2] == [
         "data       4 rows, none for validation, 19 tokens",
-        f"tokenizer  word, {2 + 1 + 3} tokens, {3 / 11:.1%} <unk>",
+        f"tokenizer  word, {2 + 1 + 3} tokens, 3 of 11 words ({300 / 11:.1f} %) become <unk>",
     ]
 
 

@@ -180,7 +180,7 @@ WHY: dict[str, tuple[str, ...]] = {
         LAYERS_END,
         "One more non-linear map suits the vectors to telling classes apart.",
         FINAL_NORM,
-        "A text has one class, so one vector has to speak for all of it: that of bos_token, which attends to every token.",
+        "A text has one class, so one vector has to speak for all of it; pooling makes that of the vectors of its tokens.",
     ),
     "MultiTaskClassifier": (
         "Every data set has classes of its own; the rows of W_c and b_c that belong to them are its head.",
@@ -290,7 +290,7 @@ WHY: dict[str, tuple[str, ...]] = {
     ),
     "BERTClassifier": (
         "The vectors are the same whatever is read off them, so the encoder is a function of its own.",
-        "A text has one class, so one vector has to speak for all of it: that of bos_token, which attends to every token.",
+        "A text has one class, so one vector has to speak for all of it; pooling makes that of the vectors of its tokens.",
     ),
     "PreNormEDTransformer": (
         "The encoder's lines count over the tokens of z, so they need to know how many there are.",

@@ -38,7 +38,7 @@ def _unknown(prepared: Prepared) -> str:
     ordinary = meta.tokens - 2 * meta.records * len(meta.streams)
     if tokenizer.kind == "char":
         return f", {meta.unknown / max(1, ordinary + meta.unknown):.1%} of the text left out"
-    return f", {meta.unknown / max(1, ordinary):.1%} <unk>"
+    return f", {meta.unknown:,} of {ordinary:,} words ({100 * meta.unknown / max(1, ordinary):.1f} %) become <unk>"
 
 
 def _unk(tokenizer: Tokenizer) -> str | None:
