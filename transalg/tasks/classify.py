@@ -24,8 +24,14 @@ class Classification(Task["Classifier"]):
     algorithms = (9,)
     hyper_class = ClassifierHyper
     sizes = {
-        **{"L": 1, "H": 4, "d_e": 128, "norm_first": True, "init_std": 0.02},
-        **{"pooling": "mean", "dropout": 0.5, "label_smoothing": 0.1},
+        "L": 1,
+        "H": 4,
+        "d_e": 128,
+        "norm_first": True,
+        "init_std": 0.02,
+        "pooling": "mean",
+        "dropout": 0.5,
+        "label_smoothing": 0.1,
     }
     head = ("pooling",)
     head_parameters = ("W_c", "b_c")
