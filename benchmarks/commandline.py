@@ -22,6 +22,12 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+def final_loss(run: Path) -> float:
+    """The loss of a run's best model on all of the validation set."""
+    lines = [line for line in metrics(run) if "val_loss" in line or "best_val_loss" in line]
+    return float(lines[-1].get("best_val_loss", lines[-1].get("val_loss")))
+
+
 def measured(run: Path, *more: object) -> dict[str, Any]:
     figures: dict[str, Any] = json.loads(transalg("evaluate", run, "--json", *more))
     return figures

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.commandline import DATA, SHAPE, STEPS, measured, metrics, sst2_rows, transalg, trec_rows, write
+from benchmarks.commandline import DATA, SHAPE, STEPS, final_loss, measured, metrics, sst2_rows, transalg, trec_rows, write
 
 Side = Literal["without", "with"]
 SIDES: tuple[Side, Side] = ("without", "with")
@@ -192,7 +192,7 @@ class Bench:
         """The figure of a run, or of an ensemble of runs."""
         if task.command == "classify":
             return float(json.loads(transalg("evaluate", *runs, "--json", "--data", self.folder / "trec-test.jsonl"))["accuracy"])
-        return float(metrics(runs[0])[-1]["val_loss"])
+        return final_loss(runs[0])
 
 
 def seconds(*runs: Path) -> float:

@@ -174,7 +174,20 @@ def tokenised_bleu(run: Path, test: Path, beams: int) -> float:
     return float(sacrebleu.corpus_bleu(predictions, [references], tokenize="none", force=True).score)
 
 
-MULTI30K = "--train.threads 1 --vocab-size 5000 --model.dropout 0.2 --train.batch-size 128 --train.eta 0.01 --train.steps 4000".split()
+MULTI30K = [
+    "--train.threads",
+    "1",
+    "--vocab-size",
+    "5000",
+    "--model.dropout",
+    "0.2",
+    "--train.batch-size",
+    "128",
+    "--train.eta",
+    "0.01",
+    "--train.steps",
+    "4000",
+]
 
 
 def cmudict(folder: Path) -> None:
@@ -195,7 +208,7 @@ def cmudict(folder: Path) -> None:
         print(f"  {1 - figures['exact match']:.1%} of {figures['pairs']:,} words wrong with {beams} beams", flush=True)
 
 
-CMUDICT = "--train.threads 1 --train.batch-size 128 --train.eta 0.01 --train.steps 7500".split()
+CMUDICT = ["--train.threads", "1", "--train.batch-size", "128", "--train.eta", "0.01", "--train.steps", "7500"]
 
 BENCHMARKS = {
     "trec": trec,
