@@ -1,8 +1,12 @@
 """What the benchmarks of training share: the real command line, the figures of a run, and data."""
 
+import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +58,17 @@ def missing(path: Path) -> bool:
     if not path.exists():
         print(f"{path.name}: not here, skipped")
     return not path.exists()
+
+
+def main(doc: str | None, benchmarks: Mapping[str, Callable[[Path], None]]) -> None:
+    """The command line of a module of benchmarks, each of which takes the folder for runs and data."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("which", nargs="*", choices=[*benchmarks, []], help="all unless given")
+    parser.add_argument("--keep", type=Path, help="the folder for runs and data")
+    arguments = parser.parse_args()
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in arguments.which or benchmarks:
+            benchmarks[name](folder)

@@ -6,21 +6,18 @@ The data is read from ../shared/data; what is missing is skipped with a message.
 it, runs that are there are evaluated again and not trained again.
 """
 
-import argparse
 import csv
 import gzip
 import io
 import json
-import os
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.commandline import DATA, measured, metrics, missing, transalg, trec_rows, write
+from benchmarks.commandline import DATA, main, measured, metrics, missing, transalg, trec_rows, write
 
 SEEDS = range(3)
 LABELS = 1000  # that a classifier has after pre-training
@@ -221,18 +218,5 @@ BENCHMARKS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", nargs="*", choices=[*BENCHMARKS, []], help="all unless given")
-    parser.add_argument("--keep", type=Path, help="the folder for runs and data")
-    arguments = parser.parse_args()
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = arguments.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in arguments.which or BENCHMARKS:
-            BENCHMARKS[name](folder)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, BENCHMARKS)

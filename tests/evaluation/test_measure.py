@@ -234,9 +234,9 @@ def test_predictions_have_the_original_text_and_its_place(trained: dict[str, Run
         records = evaluate(run, str(tmp_path / "a.csv"), predictions=True, too_long=too_long).predictions
         assert [one["where"] for one in records] == [f"{tmp_path / 'a.csv'}:{line}" for line in lines]
         assert [one["text"] for one in records] == ["a cat,\nÜ", "a dog " * 9, "ran"][:: 2 if too_long == "skip" else 1]
-    own = evaluate(run, predictions=True).predictions
+    predictions = evaluate(run, predictions=True).predictions
     lines = (run.folder.parent / "labels.txt").read_text().splitlines()
-    for one in own:
+    for one in predictions:
         assert lines[int(one["where"].rpartition(":")[2]) - 1] == f"{one['label']}\t{one['text']}"
 
 

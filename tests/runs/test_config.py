@@ -61,9 +61,9 @@ def test_the_default_number_of_epochs_is_bounded_by_an_estimate() -> None:
 def test_a_model_of_another_task_brings_its_sizes_and_not_its_dropout() -> None:
     base = make("mlm", model={"d_e": 64, "dropout": 0.05}).hyper(100, 50)
     classifier = make("classify", init="run").hyper(100, 50, 3, base)
-    own = TASKS["classify"].sizes
+    defaults = TASKS["classify"].sizes
     assert (classifier.d_e, classifier.L) == (64, base.L)
-    assert (classifier.dropout, classifier.pooling) == (own["dropout"], own.get("pooling", "bos"))
+    assert (classifier.dropout, classifier.pooling) == (defaults["dropout"], defaults["pooling"])
     assert make("classify", init="run", model={"dropout": 0.07}).hyper(100, 50, 3, base).dropout == 0.07
     assert make("mlm", init="run").hyper(100, 50, 0, base).dropout == 0.05
 

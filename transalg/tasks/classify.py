@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Classification(Task["Classifier"]):
-    """The encoder of Algorithm 9 with classes read off bos (§3)."""
+    """The encoder of Algorithm 9, with classes read off one vector of the text (§3)."""
 
     name = "classify"
     learns = "to name the class of a text"

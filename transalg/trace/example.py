@@ -111,8 +111,8 @@ def example(
     """The algorithm's call on x, the text or tokens, and z, the context (x again unless given)."""
     number = numbered(algorithm)
     if number in (11, 12, 13) and settings.eta is None:
-        given = {"tokens": tokens, "context_tokens": context_tokens, "theta_file": theta_file, "sizes": sizes, "seed": seed}
-        return _descending(lambda eta: example(algorithm, text, context, settings=replace(settings, eta=eta), **given))  # type: ignore[arg-type]
+        options = {"tokens": tokens, "context_tokens": context_tokens, "theta_file": theta_file, "sizes": sizes, "seed": seed}
+        return _descending(lambda eta: example(algorithm, text, context, settings=replace(settings, eta=eta), **options))  # type: ignore[arg-type]
     kind = KINDS.get(number, DTheta)
     theta = load_theta(theta_file, kind) if theta_file else None
     data = read_text(text, context, theta, theta_file) if tokens is None else read_tokens(tokens, context_tokens, theta)
@@ -136,8 +136,8 @@ def trained_example(
     """The algorithm's call on a trained model's θ, with the components that the model has in the place of the paper's."""
     number = numbered(algorithm)
     if number in (11, 12, 13) and settings.eta is None:
-        given = {"crossed": crossed, "seed": seed}
-        return _descending(lambda eta: trained_example(algorithm, model, data, settings=replace(settings, eta=eta), **given))  # type: ignore[arg-type]
+        options = {"crossed": crossed, "seed": seed}
+        return _descending(lambda eta: trained_example(algorithm, model, data, settings=replace(settings, eta=eta), **options))  # type: ignore[arg-type]
     function: Callable[..., object] = function_of(algorithm)
     more: dict[str, object] = {"stop": model.theta.eos_token} if number == 14 else {}  # as `transalg generate` does
     if number in (4, 5):
