@@ -30,3 +30,25 @@ def test_sparse_layers_alternate_with_dense_ones() -> None:
     assert not torch.allclose(DTransformer([1, 2, 3], theta, Mask=sparse(2)), DTransformer([1, 2, 3], theta))
     with pytest.raises(ValueError, match="w: expected a width of at least 1, got 0"):
         banded(3, 0)
+
+
+def test_a_window_of_all_tokens_is_dense() -> None:
+    for ell in range(1, 8):
+        assert banded(ell, ell).equal(unidirectional(ell))
+        assert ell == 1 or not banded(ell, ell - 1).equal(unidirectional(ell))
+    theta = theta_d(L=2)
+    x = [9, 1, 2, 3]
+    assert DTransformer(x, theta, Mask=sparse(4, "1")).equal(DTransformer(x, theta))
+    assert not torch.allclose(DTransformer(x, theta, Mask=sparse(3, "1")), DTransformer(x, theta))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "layers"),
+    [("1", "11111"), ("0", "00000"), ("01", "01010"), ("10", "10101"), ("110", "11011"), ("1000000", "10000")],
+)
+def test_the_pattern_says_which_layers_have_the_band(pattern: str, layers: str) -> None:
+    """Layer l, counted from 0, has character l of the pattern, repeated."""
+    Mask = sparse(2, pattern)
+    assert [Mask(5, l).equal(banded(5, 2)) for l in range(5)] == [layer == "1" for layer in layers]
+    assert [Mask(5, l).equal(unidirectional(5)) for l in range(5)] == [layer == "0" for layer in layers]
+    assert pattern != "01" or all(Mask(5, l).equal(sparse(2)(5, l)) for l in range(5)), "GPT-3's unless another is given"

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from tests.strategies import normal, theta_d
 from tests.trace.shapes import check_shapes
 from transalg.formal import DTheta, DTransformer, layer_norm
-from transalg.formal.norm import RMSnorm, affine, batch_norm, batch_statistics, running
+from transalg.formal.norm import RMSnorm, RMSnorm_1p, affine, batch_norm, batch_statistics, running
 from transalg.formal.systems import GPT
 from transalg.formal.theta import Statistics
 from transalg.trace.record import run
@@ -40,6 +40,19 @@ def test_rmsnorm_ignores_beta_so_it_stands_in_lines_5_7_and_10() -> None:
     gopher = partial(DTransformer, layer_norm=RMSnorm)
     assert_close(gopher([1, 2, 3], theta), gopher([1, 2, 3], other), **exactly)
     assert not torch.allclose(gopher([1, 2, 3], theta), DTransformer([1, 2, 3], theta))
+
+
+@given(seeds)
+def test_rmsnorm_1p_is_rmsnorm_with_one_more(seed: int) -> None:
+    e, gamma = normal(seed, 7), normal(seed + 1, 7)
+    assert_close(RMSnorm_1p(e, gamma, eps=1e-3), RMSnorm(e, 1 + gamma, eps=1e-3), **exactly)
+
+
+def test_rmsnorm_1p_by_hand() -> None:
+    """The mean square of (1, 7) is 25; γ = 0 leaves the length √2, γ = (1, −1) doubles one and takes the other away."""
+    e = torch.tensor([1.0, 7.0]).double()
+    assert_close(RMSnorm_1p(e, torch.zeros(2).double(), eps=0), e / 5, **exactly)
+    assert_close(RMSnorm_1p(e, torch.tensor([1.0, -1.0]).double(), eps=0), torch.tensor([0.4, 0.0], dtype=torch.float64), **exactly)
 
 
 @given(seeds)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from math import cos, sin
+from math import cos, inf, pi, sin, sqrt
 
 import pytest
 import torch
@@ -10,24 +10,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from tests.strategies import D, fill, rng, theta_d
+from tests.strategies import D, fill, normal, random_attention, rng, theta_d
 from tests.tolerance import tolerance
 from transalg.formal import (
+    Attention,
     DTheta,
     DTraining,
     DTransformer,
     EDTheta,
     EDTransformer,
     MHAttention,
+    bidirectional,
 )
 from transalg.formal.mask import banded
 from transalg.formal.norm import RMSnorm
 from transalg.formal.positions import (
     RelativeAttention,
+    RotaryAttention,
+    linear_scaling,
+    llama3_scaling,
     paper_sinusoids,
     relative,
     relative_sinusoids,
+    rotary_frequencies,
+    rotate,
     sinusoids,
+    split_sinusoids,
     with_positions,
     without_positions,
 )
@@ -55,6 +63,14 @@ def test_vaswanis_sinusoids() -> None:
         for i in range(3):
             assert W_p[2 * i, pos] == pytest.approx(sin(pos / 10000 ** (2 * i / 6)), abs=SINE)
             assert W_p[2 * i + 1, pos] == pytest.approx(cos(pos / 10000 ** (2 * i / 6)), abs=SINE)
+
+
+def test_marians_sinusoids_have_all_sines_before_all_cosines() -> None:
+    W_p = split_sinusoids(6, 5)
+    for pos in range(5):
+        for i in range(3):
+            assert W_p[i, pos] == pytest.approx(sin(pos / 10000 ** (2 * i / 6)), abs=SINE)
+            assert W_p[3 + i, pos] == pytest.approx(cos(pos / 10000 ** (2 * i / 6)), abs=SINE)
 
 
 def test_a_shift_of_position_is_a_rotation() -> None:
@@ -121,3 +137,124 @@ def test_gopher_trains_by_algorithm_13() -> None:
     assert trained.W_p.equal(theta.W_p) and trained.beta.equal(theta.beta)  # neither is Gopher's
     explicit = partial(DTransformer, MHAttention=by_distance, layer_norm=RMSnorm)
     assert_close(Gopher(x, theta), explicit(x, replace(theta, W_p=0 * theta.W_p)), **exactly)
+
+
+# Rotary ----------------------------------------------------------------------------------------------------------------
+
+steps = st.integers(0, 11)
+OMEGA = rotary_frequencies(4, 100.0)  # two pairs of a vector of 5
+
+
+def test_rotary_frequencies_by_hand() -> None:
+    assert rotary_frequencies(6, 8.0).tolist() == pytest.approx([1, 1 / 2, 1 / 4])
+    assert rotary_frequencies(4).tolist() == pytest.approx([1, 1 / 100])
+
+
+def test_a_rotation_by_hand() -> None:
+    """(1, 3) turns by 90°, (2, 4) by 60°, and 5 stands still."""
+    turned = rotate(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]).double(), 1, torch.tensor([pi / 2, pi / 3], dtype=torch.float64))
+    assert turned.tolist() == pytest.approx([-3, 1 - 2 * sqrt(3), 1, sqrt(3) + 2, 5], abs=SINE)
+    twice = rotate(torch.tensor([1.0, 0.0]).double(), 2, torch.tensor([pi / 2], dtype=torch.float64))
+    assert twice.tolist() == pytest.approx([-1, 0], abs=SINE)
+
+
+@given(seeds, steps)
+def test_a_rotation_keeps_lengths_and_starts_with_none(seed: int, t: int) -> None:
+    e = normal(seed, 5)
+    assert rotate(e, 0, OMEGA).equal(e), "the first token does not turn"
+    assert_close(rotate(e, t, OMEGA).norm(), e.norm(), **exactly)
+    assert rotate(e, t, OMEGA)[4] == e[4]
+
+
+@given(seeds, steps, steps)
+def test_rotations_add_up(seed: int, t: int, u: int) -> None:
+    e = normal(seed, 5)
+    assert_close(rotate(rotate(e, t, OMEGA), u, OMEGA), rotate(e, t + u, OMEGA), **exactly)
+
+
+@given(seeds, steps, steps, steps)
+def test_a_score_depends_on_the_distance_alone(seed: int, t: int, u: int, s: int) -> None:
+    q, k = normal(seed, 5), normal(seed + 1, 5)
+    shifted = rotate(q, t + s, OMEGA) @ rotate(k, u + s, OMEGA)
+    assert_close(shifted, rotate(q, t, OMEGA) @ rotate(k, u, OMEGA), **exactly)
+
+
+def test_neighbours_as_pairs_are_the_same_rows_in_another_order() -> None:
+    """Meta's implementation turns e[2i−1] with e[2i], as complex numbers: ours, its rows permuted."""
+    e, t, omega = normal(0, 6), 3, rotary_frequencies(6, 100.0)
+    order = torch.tensor([0, 3, 1, 4, 2, 5])
+    neighbours = torch.view_as_complex(e[order].view(3, 2)) * torch.polar(torch.ones(3).double(), t * omega)
+    assert_close(torch.view_as_real(neighbours).flatten(), rotate(e, t, omega)[order], **exactly)
+
+
+@given(seeds)
+def test_rotary_attention_is_attention_of_turned_queries_and_keys(seed: int) -> None:
+    """With X and Z of different lengths; both are counted from their first tokens."""
+    W = random_attention(seed, d_attn=5, d_x=2, d_z=3, d_out=7)
+    X, Z, Mask = normal(seed, 2, 4), normal(seed + 1, 3, 6), torch.rand(6, 4, generator=rng(seed)) < 0.7
+    Q, K = W.W_q @ X + W.b_q[:, None], W.W_k @ Z + W.b_k[:, None]
+    V = W.W_v @ Z + W.b_v[:, None]
+    for t in range(4):
+        scores = [float(rotate(K[:, u], u, OMEGA) @ rotate(Q[:, t], t, OMEGA)) / sqrt(5) if Mask[u, t] else -inf for u in range(6)]
+        if max(scores) == -inf:
+            continue
+        expected = V @ torch.softmax(torch.tensor(scores, dtype=torch.float64), dim=0)
+        assert_close(RotaryAttention(X, Z, W, Mask, omega=OMEGA)[:, t], expected, **exactly)
+
+
+@given(seeds)
+def test_without_turning_it_is_attention(seed: int) -> None:
+    W = random_attention(seed, d_attn=5, d_x=2, d_z=3, d_out=7)
+    X, Z, Mask = normal(seed, 2, 4), normal(seed + 1, 3, 6), bidirectional(6, 4)
+    assert_close(RotaryAttention(X, Z, W, Mask, omega=0 * OMEGA), Attention(X, Z, W, Mask), **exactly)
+    assert not torch.allclose(RotaryAttention(X, Z, W, Mask, omega=OMEGA), Attention(X, Z, W, Mask))
+
+
+@given(seeds, st.integers(1, 3))
+def test_rotary_attention_sees_distances_only(seed: int, shift: int) -> None:
+    """Dropping the first tokens of a band-masked sequence changes nothing for those whose band does not reach them."""
+    theta = without_positions(theta_d(seed, L=1))
+    turning = partial(MHAttention, Attention=partial(RotaryAttention, omega=OMEGA))
+    llama = partial(DTransformer, MHAttention=turning, Mask=lambda ell, l: banded(ell, 2))
+    x = torch.randint(0, 11, (7,), generator=rng(seed))
+    assert_close(llama(x[shift:], theta)[:, 1:], llama(x, theta)[:, shift + 1 :], **exactly)
+
+
+@given(seeds, st.integers(1, 5), steps)
+def test_scaled_linearly_a_later_position_is_an_earlier_one(seed: int, s: int, t: int) -> None:
+    e = normal(seed, 5)
+    assert_close(rotate(e, s * t, linear_scaling(OMEGA, float(s))), rotate(e, t, OMEGA), **exactly)
+
+
+def test_llama_3_scales_slow_pairs_by_hand() -> None:
+    """In ℓ = 16π tokens a pair turns n = 8ω times: 8, 4, 2, 1 and ½. Fast from 4 on, slow up to 1; at n = 2, s = ⅓."""
+    omega = torch.tensor([1, 1 / 2, 1 / 4, 1 / 8, 1 / 16]).double()
+    scaled = llama3_scaling(omega, 8.0, 1.0, 4.0, 16 * pi)
+    assert scaled.tolist() == pytest.approx([1, 1 / 2, 2 / 3 * 1 / 32 + 1 / 3 * 1 / 4, 1 / 64, 1 / 128])
+
+
+def published(omega: float, factor: float, low: float, high: float, ell: float) -> float:
+    """As Meta states it, by wavelengths."""
+    wavelength = 2 * pi / omega
+    if wavelength < ell / high:
+        return omega
+    if wavelength > ell / low:
+        return omega / factor
+    smooth = (ell / wavelength - low) / (high - low)
+    return (1 - smooth) * omega / factor + smooth * omega
+
+
+@pytest.mark.parametrize("numbers", [(8.0, 1.0, 4.0, 8192.0), (32.0, 1.0, 4.0, 8192.0), (3.0, 0.5, 2.0, 7.0)])
+def test_llama_3_scales_as_published(numbers: tuple[float, float, float, float]) -> None:
+    omega = rotary_frequencies(64, 500_000.0)
+    scaled = llama3_scaling(omega, *numbers)
+    assert scaled.tolist() == pytest.approx([published(float(one), *numbers) for one in omega], rel=1e-12)
+    assert (scaled[0] == omega[0]) == (numbers[3] > 2 * pi * numbers[2]) and scaled[-1] == pytest.approx(float(omega[-1]) / numbers[0])
+
+
+def test_llama_3_scaling_has_no_jumps() -> None:
+    """Over a fine grid of frequencies, slow to fast, neighbours get neighbours, and none more than it had."""
+    omega = torch.linspace(0.001, 1, 20_011, dtype=torch.float64)
+    scaled = llama3_scaling(omega, 8.0, 1.0, 4.0, 16 * pi)
+    assert scaled.diff().min() > 0 and scaled.diff().max() < 4 * omega.diff().max()
+    assert (scaled <= omega).all()

@@ -1,5 +1,6 @@
 """With the paper's layer the systems are the paper's algorithms; each of their other parts, against its definition."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -22,6 +23,7 @@ from transalg.formal import (
     ETraining,
     ETransformer,
     MHAttention,
+    unidirectional,
 )
 from transalg.formal.classification import EClassifier, ECTheta
 from transalg.formal.embedding import BERT_embed, scaled
@@ -44,6 +46,7 @@ from transalg.formal.systems import (
     BERTTheta,
     PreNormEDTheta,
     PreNormEDTransformer,
+    parallel_norm,
     post_norm,
     post_norm_decoder,
     pre_norm,
@@ -135,6 +138,21 @@ def test_norm_and_sublayer_change_places() -> None:
         torch.nn.functional.layer_norm(X.T, (6,), idle.gamma1, idle.beta1), (6,), idle.gamma2, idle.beta2
     ).T
     assert_close(post_norm(X, idle, Mask), twice, **exactly)
+
+
+@given(st.integers(0, 2**16))
+def test_parallel_sub_layers_read_the_same_x(seed: int) -> None:
+    """X + attention(norm1 X) + MLP(norm2 X): what the attention adds is not what the MLP reads."""
+    layer, X, Mask = theta_d(seed).layers[0], normal(seed, 6, 4), unidirectional(4)
+    one, two = (
+        torch.nn.functional.layer_norm(X.T, (6,), gamma, beta).T
+        for gamma, beta in ((layer.gamma1, layer.beta1), (layer.gamma2, layer.beta2))
+    )
+    expected = X + MHAttention(one, one, layer.W, Mask) + MLP(two, layer.mlp)
+    assert_close(parallel_norm(X, layer, Mask), expected, **exactly)
+    silent = replace(layer, W=replace(layer.W, W_o=0 * layer.W.W_o, b_o=0 * layer.W.b_o))
+    assert_close(parallel_norm(X, silent, Mask), pre_norm(X, silent, Mask), **exactly)
+    assert not torch.allclose(parallel_norm(X, layer, Mask), pre_norm(X, layer, Mask))
 
 
 @pytest.mark.parametrize(

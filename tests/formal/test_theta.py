@@ -120,7 +120,7 @@ def test_a_layer_gives_its_mlp() -> None:
     assert other.mlp.W_mlp2 is other.W_mlp4 and other.mlp.b_mlp2 is other.b_mlp4
 
 
-def test_heads_with_parts_that_no_head_has_are_refused() -> None:
+def test_heads_with_parts_that_headless_has_are_refused() -> None:
     """A 𝒲 with further parts says what its heads are; it never falls back to the paper's."""
 
     @dataclass(frozen=True, eq=False, repr=False)

@@ -169,7 +169,8 @@ def _all_taken(theta: Theta, kinds: tuple[type[Theta], ...], components: list[ob
     """Whether every part of θ is one of these kinds', or of the θ that a component takes."""
     signatures = (inspect.signature(component) for component in components if callable(component))
     annotations = [one.parameters["theta"].annotation for one in signatures if "theta" in one.parameters]
-    known = [kind for kind in (*kinds, *annotations) if isinstance(kind, type) and issubclass(kind, Theta)]
+    members = [kind for annotation in annotations for kind in get_args(annotation) or (annotation,)]
+    known = [kind for kind in (*kinds, *members) if isinstance(kind, type) and issubclass(kind, Theta)]
     return field_names(theta) <= set().union(*map(field_names, known))
 
 
@@ -270,6 +271,13 @@ def tokens(symbol: str, x: object, scope: Scope, *, longest: float | None = None
     return ids
 
 
+def embeddable(symbol: str, x: object, scope: Scope) -> object:
+    """x ∈ V^ℓ; or whatever an `embed` of tokens of another kind, s, takes, which has rules of its own."""
+    component = scope.arguments["embed"]
+    of_tokens = not callable(component) or "s" not in [*inspect.signature(component).parameters][:1]
+    return tokens(symbol, x, scope) if of_tokens else x
+
+
 def starting_with_bos(symbol: str, x: object, scope: Scope) -> Tensor:
     """x with x[1] = bos_token."""
     ids = tokens(symbol, x, scope)
@@ -312,14 +320,14 @@ def sequences(one: Rule = tokens) -> Rule:
 
     def rule(symbol: str, xs: object, scope: Scope) -> list[object]:
         name = symbol.removesuffix("s")
-        return [one(f"{name}_{n}", x, scope) for n, x in enumerate(_many(symbol, xs, scope), start=1)]
+        return [one(f"{name}_{n}", x, scope) for n, x in enumerate(many_of(symbol, xs, scope), start=1)]
 
     return rule
 
 
 def classes(symbol: str, cs: object, scope: Scope) -> list[object]:
     """c_1, …, c_{N_data} ∈ [N_C]."""
-    return [index("N_C")(f"c_{n}", c, scope) for n, c in enumerate(_many(symbol, cs, scope), start=1)]
+    return [index("N_C")(f"c_{n}", c, scope) for n, c in enumerate(many_of(symbol, cs, scope), start=1)]
 
 
 def block(symbol: str, C: object, scope: Scope) -> list[object]:
@@ -332,7 +340,7 @@ def block(symbol: str, C: object, scope: Scope) -> list[object]:
     return list(members)
 
 
-def _many(symbol: str, those: object, scope: Scope) -> list[object]:
+def many_of(symbol: str, those: object, scope: Scope) -> list[object]:
     iterable = isinstance(those, Iterable) and getattr(those, "ndim", 1) != 0
     if not iterable or isinstance(those, str | bytes | dict):
         raise refuse(symbol, "a list, one for each n ∈ [N_data]", reprlib.repr(those))
@@ -347,7 +355,7 @@ def index(size: str) -> Rule:
     """One of as many things as the symbol `size` says."""
 
     def rule(symbol: str, i: object, scope: Scope) -> int:
-        number, count = _whole(i), scope.sizes[size]
+        number, count = as_whole(i), scope.sizes[size]
         if number is None or not 0 <= number < count:
             expected = f"one of 0, …, {size}−1 with {size} = {count}"
             raise refuse(symbol, expected, i if number is None else number)
@@ -356,7 +364,7 @@ def index(size: str) -> Rule:
     return rule
 
 
-def _whole(value: object) -> int | None:
+def as_whole(value: object) -> int | None:
     """A whole number of any kind, Python's, NumPy's or a tensor's, as an int."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         return None
@@ -366,6 +374,28 @@ def _whole(value: object) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def frequencies(symbol: str, omega: object, scope: Scope) -> Tensor:
+    """ω ∈ ℝ^{n} with 2n ≤ d_attn, finite, in any precision."""
+    d_attn = scope.sizes["d_attn"]
+    if not isinstance(omega, Tensor) or omega.ndim != 1 or not omega.is_floating_point():
+        got = tuple(omega.shape) if isinstance(omega, Tensor) else type(omega).__name__
+        raise refuse(symbol, "a vector of frequencies, such as rotary_frequencies(d_rot)", got)
+    if not 1 <= len(omega) <= d_attn // 2:
+        raise refuse(
+            symbol, f"1 to {d_attn // 2} frequencies, one for a pair of d_attn = {d_attn}", len(omega)
+        )
+    real(symbol, omega, symbol)
+    return omega
+
+
+def groups(symbol: str, G: object, scope: Scope) -> int:
+    """A number of groups that divides the C_r channels."""
+    count = natural(symbol, G, scope)
+    if count < 1 or scope.sizes["C_r"] % count:
+        raise refuse(symbol, f"a divisor of C_r = {scope.sizes['C_r']}", count)
+    return count
 
 
 def optional(rule: Rule) -> Rule:
@@ -387,7 +417,7 @@ def number(test: Callable[[float], bool], expected: str) -> Rule:
     """A real number that passes the test."""
 
     def rule(symbol: str, value: object, scope: Scope) -> float:
-        real_number = _real(value)
+        real_number = as_real(value)
         if real_number is None or not test(real_number):
             raise refuse(symbol, expected, repr(value))
         return real_number
@@ -395,7 +425,7 @@ def number(test: Callable[[float], bool], expected: str) -> Rule:
     return rule
 
 
-def _real(value: object) -> float | None:
+def as_real(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     try:
@@ -412,7 +442,7 @@ epsilon = number(lambda eps: 0 <= eps < math.inf, "a number in [0, ∞)")
 
 
 def natural(symbol: str, value: object, scope: Scope) -> int:
-    whole_number = _whole(value)
+    whole_number = as_whole(value)
     if whole_number is None or whole_number < 0:
         raise refuse(symbol, "a whole number, 0 or more", repr(value))
     return whole_number

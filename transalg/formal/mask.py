@@ -26,7 +26,12 @@ def banded(ell: int, w: int) -> Bool[Tensor, "ell ell"]:
     return unidirectional(ell) & ~torch.ones(ell, ell, dtype=torch.bool).triu(w)
 
 
-def sparse(w: int) -> Masks:
-    """GPT-3's Mask: dense in layers l = 1, 3, 5, …, a band of width w in layers l = 2, 4, 6, …"""
+def sparse(w: int, pattern: str = "01") -> Masks:
+    """A band of width w in the layers for which the pattern, repeated, has a 1; dense where it has a 0.
+
+    GPT-3's is "01": dense in layers l = 1, 3, 5, …, a band in layers l = 2, 4, 6, … Mistral's is "1".
+    """
     banded(1, w)
-    return lambda ell, l: unidirectional(ell) if l % 2 == 0 else banded(ell, w)
+    if not isinstance(pattern, str) or not pattern or set(pattern) - {"0", "1"}:
+        raise ValueError(f"pattern: expected a string of 0 and 1, such as 01, got {pattern!r}")
+    return lambda ell, l: banded(ell, w) if pattern[l % len(pattern)] == "1" else unidirectional(ell)

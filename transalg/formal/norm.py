@@ -34,6 +34,27 @@ def RMSnorm(
     return e / torch.sqrt(v + eps) * gamma
 
 
+@checked(eps=epsilon)
+def RMSnorm_1p(
+    e: Float[Tensor, "d_e"],
+    gamma: Float[Tensor, "d_e"],
+    beta: Float[Tensor, "d_e"] | None = None,
+    eps: float = 1e-5,
+) -> Float[Tensor, "d_e"]:
+    """Variant of Algorithm 6: ê ← RMSnorm_1p(e | γ)
+
+    RMSnorm with the scale 1 + γ (Gemma): weight decay then pulls the scale to 1, not to 0.
+    Input: e ∈ ℝ^{d_e}, neural network activations.
+    Output: ê ∈ ℝ^{d_e}, normalized activations.
+    Parameters: γ ∈ ℝ^{d_e}, what the element-wise scale is more than 1.
+    Hyperparameters: ε ∈ [0, ∞)
+    """
+    # 1: v ← Σ_{i=1}^{d_e} e[i]² / d_e  ⟦v ∈ ℝ⟧
+    v = (e**2).sum() / len(e)
+    # 2: return ê = e/√(v + ε) ⊙ (1 + γ)  ⟦ê ∈ ℝ^{d_e}⟧
+    return e / torch.sqrt(v + eps) * (1 + gamma)
+
+
 def no_norm(
     e: Float[Tensor, "d_e"],
     gamma: Float[Tensor, "d_e"],

@@ -1,7 +1,7 @@
 """The paper's notation (§3, §5 and Appendix B) as functions."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sized
 
 import torch
 from jaxtyping import Float, Int
@@ -10,7 +10,7 @@ from torch import Tensor
 Activation = Callable[[Tensor], Tensor]  # ReLU or GELU, element by element
 
 
-def length(x: Sequence[int] | Tensor) -> int:
+def length(x: Sized) -> int:
     """length(x): how many tokens x has."""
     return len(x)
 

@@ -7,7 +7,7 @@ transformer that is trained, `DTraining(…, DTransformer=lambda x, theta: GPT(x
 replaces then has the gradient 0.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypedDict, Unpack
@@ -18,8 +18,9 @@ from torch import Tensor
 from .architectures import DTransformer
 from .classification import ECTheta
 from .components import MHAttention, MultiHead, Norm, layer_norm
-from .domains import checked, epsilon, masks, parameters, segments, starting_with_bos, tokens
+from .domains import checked, embeddable, epsilon, masks, parameters, segments, starting_with_bos, tokens
 from .embedding import BERT_embed, BERTEmbeddingTheta, embed
+from .head import Head, head
 from .mask import Masks, bidirectional, unidirectional
 from .mlp import MLP, Perceptron, ReLU_MLP
 from .norm import RMSnorm, normalized
@@ -27,7 +28,7 @@ from .notation import GELU, Activation, length, softmax
 from .pooling import Pooling, bos_pooling
 from .positions import RelativeAttention, without_positions
 from .theta import DecoderLayer, DTheta, EDTheta, Layer
-from .unembedding import BiasedETheta, biased_unembed, unembed
+from .unembedding import BiasedEDTheta, BiasedETheta, biased_unembed, unembed
 
 Dropout = Callable[[Tensor], Tensor]  # sets some elements to 0 and scales the rest, or leaves all as they are
 Embed = Callable[..., Tensor]  # X ← embed(x | θ)
@@ -105,6 +106,31 @@ def post_norm(
     return normalized(X, theta_l.gamma2, theta_l.beta2, eps, layer_norm)
 
 
+def parallel_norm(
+    X: Float[Tensor, "d_e ell"],
+    theta_l: Layer,
+    Mask: Bool[Tensor, "ell ell"],
+    *,
+    eps: float = 1e-5,
+    layer_norm: Norm = layer_norm,
+    MHAttention: MultiHead = MHAttention,
+    MLP: Perceptron = MLP,
+    dropout: Dropout = no_dropout,
+) -> Float[Tensor, "d_e ell"]:
+    """Variant of Algorithm 10: X ← parallel_norm(X | θ_l, Mask)
+
+    One layer whose two sub-layers read the same X, each through its own norm (GPT-NeoX).
+    """
+    # 1: for t∈[ℓ]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^1, β_l^1)  ⟦X̃ ∈ ℝ^{d_e×ℓ}⟧
+    X_tilde = normalized(X, theta_l.gamma1, theta_l.beta1, eps, layer_norm)
+    # 2: Y ← dropout(MHAttention(X̃ | 𝒲_l, Mask))  ⟦Y ∈ ℝ^{d_e×ℓ}⟧
+    Y = dropout(MHAttention(X_tilde, X_tilde, theta_l.W, Mask))
+    # 3: for t∈[ℓ]: X̃[:,t] ← layer_norm(X[:,t] | γ_l^2, β_l^2)
+    X_tilde = normalized(X, theta_l.gamma2, theta_l.beta2, eps, layer_norm)
+    # 4: return X + Y + dropout(MLP(X̃ | 𝒲_mlp^l))  ⟦X ∈ ℝ^{d_e×ℓ}⟧
+    return X + Y + dropout(MLP(X_tilde, theta_l.mlp))
+
+
 def pre_norm_decoder(
     X: Float[Tensor, "d_e ell_x"],
     Z: Float[Tensor, "d_e ell_z"],
@@ -167,10 +193,13 @@ def post_norm_decoder(
 
 
 @checked(
-    theta=parameters(DTheta, wider_layers=True, also=("embed", "unembed")), x=tokens, eps=epsilon, Mask=masks
+    theta=parameters(DTheta, wider_layers=True, also=("embed", "unembed")),
+    x=embeddable,
+    eps=epsilon,
+    Mask=masks,
 )
 def GPT(
-    x: Int[Tensor, "ell"],
+    x: Int[Tensor, "ell"] | Sequence[object],
     theta: DTheta,
     *,
     eps: float = 1e-5,
@@ -185,7 +214,7 @@ def GPT(
     """Variant of Algorithm 10: P ← GPT(x | θ)
 
     Algorithm 10 with its parts as components: `block=post_norm` for GPT-1's order.
-    Input: x ∈ V*, a sequence of token IDs.
+    Input: x ∈ V*, a sequence of token IDs, or whatever tokens `embed` takes.
     Output: P ∈ (0,1)^{N_V×length(x)}, where the t-th column of P represents P̂_θ(x[t+1] | x[1:t]).
     """
     # 1: ℓ ← length(x)
@@ -232,6 +261,7 @@ class EncoderComponents(Sublayers, total=False):
     embed: Embed
     block: Block
     GELU: Activation
+    head: Head
 
 
 @checked(
@@ -248,11 +278,13 @@ def encode(
     embed: Embed = BERT_embed,
     block: Block = post_norm,
     GELU: Activation = GELU,
+    head: Head = head,
     **sublayers: Unpack[Sublayers],
 ) -> Float[Tensor, "d_f ell"]:
     """Variant of Algorithm 9: X ← encode(x, s | θ)
 
-    Algorithm 9 up to its last line, with its parts as components: `block=pre_norm` for its order.
+    Algorithm 9 up to its last line, with its parts as components: `block=pre_norm` for its order,
+    `head=tanh_head` for BERT's pooler.
     Input: x ∈ V*, a sequence of token IDs.
     Input: s ∈ [N_S]*, the segment every token belongs to; all the first unless given.
     Output: X ∈ ℝ^{d_f×ℓ}, a vector for every token.
@@ -267,10 +299,8 @@ def encode(
         Mask = bidirectional(ell, ell)
         X = block(X, theta_l, Mask, eps=eps, layer_norm=layer_norm, dropout=dropout, **sublayers)
     # 5: end
-    # 6: X ← GELU(W_f X + b_f 1ᵀ)  ⟦X ∈ ℝ^{d_f×ℓ}⟧
-    X = GELU(theta.W_f @ X + theta.b_f[:, None])
-    # 7: return for t∈[ℓ]: layer_norm(X[:,t] | γ, β)  ⟦X ∈ ℝ^{d_f×ℓ}⟧
-    return normalized(X, theta.gamma, theta.beta, eps, layer_norm)
+    # 6: return head(X | θ)  ⟦X ∈ ℝ^{d_f×ℓ}⟧
+    return head(X, theta, eps, layer_norm=layer_norm, GELU=GELU)
 
 
 @checked(theta=parameters(BERTTheta, wider_layers=True), x=tokens, s=segments)
@@ -328,6 +358,11 @@ class PreNormEDTheta(EDTheta):
     beta_enc: Float[Tensor, "d_e"]
     gamma_dec: Float[Tensor, "d_e"]
     beta_dec: Float[Tensor, "d_e"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MarianTheta(PreNormEDTheta, BiasedEDTheta):
+    """The same with an output bias."""
 
 
 @checked(

@@ -18,6 +18,8 @@ from torch.utils import _pytree as pytree
 DEPTHS = {"layers": "L", "enc": "L_enc", "dec": "L_dec"}  # the symbol of a tuple of layers' length
 # What attention maps between; inside a layer the residual stream makes all three d_e.
 STREAM = ("d_x", "d_z", "d_out")
+DRAWN = ("W", "K", "w_")  # how the symbols begin whose initial values are random
+TABLES = ("W_e", "W_p", "W_loc", "W_row", "W_col", "w_a")  # embeddings: vectors that are looked up
 
 # not typing.Self, which the run-time checker of the tests does not know
 AnyTheta = TypeVar("AnyTheta", bound="Theta")
@@ -120,15 +122,15 @@ class Theta:
         dtype: torch.dtype,
         device: Device | None,
     ) -> AnyTheta:
-        """Random parameters: W ∼ 𝒩(0, 1/d), γ = 1, all else 0.
+        """Random parameters: W and kernels K ∼ 𝒩(0, 1/d), γ = 1, all else 0.
 
-        d is the length of what W multiplies; of what it gives, for the embeddings W_e and W_p.
+        d is the length of what W multiplies; of what it gives, for embeddings such as W_e and W_p.
         """
 
         def tensor(name: str, shape: tuple[int, ...]) -> Tensor:
-            if not name.startswith("W"):
+            if not name.startswith(DRAWN):
                 return torch.full(shape, float(name.startswith("gamma")), dtype=dtype, device=device)
-            d = shape[0] if name in ("W_e", "W_p") else shape[-1]
+            d = shape[0] if name in TABLES else prod(shape[1:]) if name.startswith("K") else shape[-1]
             return normal(shape, d, generator, dtype, device)
 
         def part(field: Field[object]) -> Part:

@@ -37,7 +37,16 @@ class BiasedETheta(ETheta):
     b_u: Float[Tensor, "N_V"]
 
 
-def biased_unembed(X: Float[Tensor, "d_f ell"], theta: BiasedETheta) -> Float[Tensor, "N_V ell"]:
+@dataclass(frozen=True, eq=False, repr=False)
+class BiasedEDTheta(EDTheta):
+    """θ of Algorithm 8 with an output bias b_u (Marian)."""
+
+    b_u: Float[Tensor, "N_V"]
+
+
+def biased_unembed(
+    X: Float[Tensor, "d_f ell"], theta: BiasedETheta | BiasedEDTheta
+) -> Float[Tensor, "N_V ell"]:
     """Variant of Algorithm 7: P ← biased_unembed(X | θ)
 
     Algorithm 7 with an output bias, for every column of X.

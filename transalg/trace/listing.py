@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from transalg.trace.errata import Erratum, errata_of
-from transalg.trace.source import Algorithm, Definition, Line, find
+from transalg.trace.source import Algorithm, Definition, Line, difference, find
 from transalg.trace.why import why_of
 
 
@@ -110,6 +110,28 @@ def show_source(algorithm: Algorithm, console: Console, *, why: bool = False) ->
             rows = textwrap.wrap(why_of(algorithm, line), console.width - 4, initial_indent=margin, subsequent_indent=margin)
             table.add_row("", Text("\n".join([*rows, ""])))
     console.print(table)
+
+
+def show_difference(system: Algorithm, console: Console) -> None:
+    """A system as the paper's algorithm with some lines replaced: those that go, those that come, and Python for the latter."""
+    console.print(heading(system))
+    console.print()
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for before, after in difference(system):
+        margin = "    " * after.indent
+        if before.math == after.math:
+            table.add_row("", str(after.number), Text(margin + after.math, style="dim"))
+            continue
+        table.add_row("−", str(before.number), Text(margin + before.math, style="red"))
+        table.add_row("+", str(after.number), Text(margin + after.math, style="green"))
+        rows = (row for one in after.code.splitlines() for row in _wrapped(f"{margin}    {one}", console.width - 6))
+        table.add_row("", "", _code("\n".join(rows)))
+    console.print(table)
+    paper = system.kind.removeprefix("Variant of ")
+    console.print(Text(f"\n−: {paper} of the paper; +: {system.name}. With --full all of its lines.", style="dim"))
 
 
 def _row(algorithm: Algorithm, line: Line, width: int) -> RenderableType:

@@ -10,6 +10,7 @@ from torch import Tensor
 from transalg.formal.tree import Theta
 from transalg.trace.export import distribution, summary, visible
 from transalg.trace.listing import heading, marked
+from transalg.trace.modal import Tokens, labels
 from transalg.trace.record import Step, Trace, Value
 from transalg.trace.why import why_of
 
@@ -45,10 +46,12 @@ def show_trace(trace: Trace, console: Console, *, passes: bool = False, brief: b
         explained.add(key)
 
 
-def _input(value: list[int] | str, trace: Trace) -> str:
-    """Token IDs with how they are written; words as they are."""
+def _input(value: list[int] | Tokens | str, trace: Trace) -> str:
+    """Token IDs with how they are written; tokens of all modalities likewise; words as they are."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Tokens):
+        return " ".join(map(visible, labels(value.s, trace.vocabulary)))
     return f"{' '.join(_token(v, trace) for v in value)}   (IDs {' '.join(map(str, value))})"
 
 
@@ -141,10 +144,16 @@ def _result(step: Step, trace: Trace, width: int) -> Text:
         space.append("  ")
     else:
         space.append(f"{step.symbol} = ", "green")
-        if isinstance(value, Tensor) and step.symbol.startswith("T̃"):  # positions, which the paper counts from 1
+        if isinstance(value, Tokens):
+            return space.append(_input(value, trace))
+        if value is None or value == []:
+            return space.append("∅")
+        if isinstance(value, Tensor) and step.symbol.startswith("T"):  # positions, which the paper counts from 1
             return space.append("{" + ", ".join(str(t + 1) for t in value.tolist()) + "}")
         if isinstance(value, Tensor) and value.ndim == 1:
             return space.append(_input(value.tolist(), trace))
+        if step.symbol == "i" and isinstance(value, int):  # an index, which the paper counts from 1
+            return space.append(str(value + 1))
         if step.symbol == "y" and isinstance(value, int) and value >= 0:
             return space.append(f"{value}   ({_token(value, trace)})")
     for columns in (6, 5, 4, 3, 2):

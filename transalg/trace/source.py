@@ -65,6 +65,11 @@ class Algorithm:
     lines: tuple[Line, ...]
 
     @property
+    def system(self) -> bool:
+        """Whether it is one of the paper's architectures with some lines replaced, each under the number it has there."""
+        return self.module == "decoders" or self.name == "Gato"
+
+    @property
     def summary(self) -> str:
         return self.doc[0] if self.doc and not self.doc[0].startswith(("Input", "Output")) else ""
 
@@ -86,7 +91,20 @@ def algorithms() -> tuple[Algorithm, ...]:
     return tuple(sorted(unordered, key=lambda algorithm: algorithm.number or len(unordered)))
 
 
-DEFINING = ("notation", "mask", "positions", "norm", "mlp", "embedding", "unembedding", "systems")  # files, in the order of the paper
+DEFINING = (
+    "notation",
+    "mask",
+    "positions",
+    "heads",
+    "norm",
+    "mlp",
+    "bias",
+    "embedding",
+    "unembedding",
+    "systems",
+    "resnet",
+    "gato",
+)  # files, in the order of the paper
 
 
 @cache
@@ -115,6 +133,12 @@ def find_all(which: str) -> Sequence[Algorithm | Definition]:
         return of_file
     known = {folded: algorithm.name for folded, algorithm in names.items()} | {folded: one.name for folded, one in defined.items()}
     raise _unknown(which, known | {"mask": "Mask"})
+
+
+def difference(system: Algorithm) -> list[tuple[Line, Line]]:
+    """Every line of the paper's algorithm with the line that a system has in its place."""
+    paper = find(system.kind.removeprefix("Variant of Algorithm "))
+    return list(zip(paper.lines, system.lines, strict=True))
 
 
 def _folded(name: str) -> str:
@@ -274,7 +298,7 @@ def _operands(statement: ast.stmt) -> tuple[str, ...]:
     codes: list[tuple[int, int, str]] = []
 
     def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr not in ("T", "shape"):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr not in ("T", "shape", "to"):
             codes.append((node.lineno, node.col_offset, ast.unparse(node)))
         elif isinstance(node, ast.Name):
             codes.append((node.lineno, node.col_offset, node.id))

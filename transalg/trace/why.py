@@ -1,33 +1,43 @@
 """Why every line is there: a sentence for each, for whoever meets the algorithm for the first time. No torch."""
 
-from transalg.trace.source import Algorithm, Line
-
-LENGTH = "The lines below count over the tokens, so they need to know how many there are."
-EMBED = "A network computes with vectors: one for what the token is, plus one for where it stands, or the order would be lost."
-COLUMNS = "Side by side, the vectors form one matrix, and one matrix product then works on all tokens at once."
-LAYERS = "One layer moves information one step; stacked layers can use what earlier layers have worked out."
-LAYERS_END = "The next layer reads the X that this one leaves; all layers work on the same running sum."
-BOTH_WAYS = "Here tokens learn from each other, before and behind alike, for the text is known in full; adding to X keeps what X knew."
-CAUSAL = "Here tokens learn from each other, but only from the past: seeing the next token would make predicting it worthless."
-MLP_WHY = "After tokens have exchanged information, each digests its own: the non-linearity computes what no attention can."
-POST_NORM = "Each sum makes the vectors longer; without rescaling, deep stacks would drown in large numbers and train badly."
-PRE_NORM = (
-    "The sub-layer gets inputs of one scale whatever X has grown to; X itself stays untouched, so gradients flow straight through it."
+from transalg.trace.sentences import (
+    BOTH_WAYS,
+    CAUSAL,
+    COLUMNS,
+    DATA,
+    DATA_END,
+    EMBED,
+    EPOCHS,
+    EPOCHS_END,
+    FINAL_NORM,
+    GATE_WHY,
+    GROUPED,
+    KEYS,
+    LAYERS,
+    LAYERS_END,
+    LENGTH,
+    MLP_WHY,
+    NEXT,
+    NEXT_TOKENS,
+    P_OF_THETA,
+    POST_NORM,
+    PRE_NORM,
+    QUERY,
+    STEP,
+    TEMPER,
+    TRAINED,
+    UNEMBED,
+    VALUES,
+    WITHOUT_POSITION,
 )
-FINAL_NORM = "X has grown with every layer; before it is compared with the vocabulary it gets one scale again."
-UNEMBED = "Each column becomes a score for every token of the vocabulary, and softmax makes scores probabilities that sum to 1."
-EPOCHS = "One pass changes θ too little; the same data teach more when they are seen again."
-DATA = "A step after every sequence, not after all of them, is what makes the descent stochastic and cheap."
-DATA_END = "The next sequence starts from the θ that this one has improved."
-EPOCHS_END = "The next pass starts from the θ of this one."
-P_OF_THETA = "P is a function of θ, not yet numbers, for line {} differentiates through it."
-STEP = "The gradient points where the loss grows fastest, so a small step against it lowers the loss; η says how small."
-TRAINED = "What training makes is a better θ and nothing else; the algorithm that uses it stays the same."
-QUERY = "A token asks a question: its query says what it looks for in the others."
-KEYS = "Every token offers a key, which says what it can answer, in the same space as the queries so that they can be compared."
-VALUES = "What a token passes on need not be what it is found by, so values have a matrix of their own."
-TEMPER = "τ below 1 sharpens p towards its favourite, above 1 flattens it; sampling, not taking the best, lets the text vary."
-NEXT = "Only the last column speaks of the token that is still to come; the others predict tokens that are there already."
+from transalg.trace.source import Algorithm, Line
+from transalg.trace.why_gato import WHY_GATO
+
+
+def _decoder(embed: str, attention: str, mlp: str = GATE_WHY, last: str = NEXT_TOKENS) -> tuple[str, ...]:
+    """Of Algorithm 10 with these lines replaced."""
+    return (LENGTH, embed, COLUMNS, LAYERS, PRE_NORM, attention, PRE_NORM, mlp, LAYERS_END, FINAL_NORM, last)
+
 
 WHY: dict[str, tuple[str, ...]] = {
     "token_embedding": ("A token ID is only a name; its column of W_e is learned, so that tokens used alike get vectors alike.",),
@@ -213,6 +223,10 @@ WHY: dict[str, tuple[str, ...]] = {
         "How large the components are is all that has to be divided out; leaving the mean alone saves work and costs little.",
         "Inputs of one scale keep layers in the range where they learn well; γ lets the network choose another scale.",
     ),
+    "RMSnorm_1p": (
+        "How large the components are is all that has to be divided out; leaving the mean alone saves work and costs little.",
+        "Inputs of one scale keep layers in the range where they learn well; counted from 1, γ is small, and weight decay does no harm.",
+    ),
     "batch_norm": (
         "What is usual for a feature is measured over all tokens at hand, not over the features of one token.",
         "How far a feature usually strays from its mean says what a large value of it is.",
@@ -227,6 +241,65 @@ WHY: dict[str, tuple[str, ...]] = {
         "The gradient in the embeddings points to the change of the input that hurts most.",
         "Only the direction counts: ε says how far to go, however steep the loss is.",
         "A model that is right here too does not rest its answer on a thread.",
+    ),
+    "GatedMLP": (
+        "The gate says for every hidden unit how far it is open, which depends on the token.",
+        "A product of two views of the token computes what a sum cannot; the gate lets through what is wanted here.",
+        "What the units have found is brought back to the size of X, so that it can be added to it.",
+    ),
+    "rotate": (
+        "Each pair turns at its own speed: fast pairs tell neighbours apart, slow ones tell far places apart.",
+        "Components turn in pairs, as points in a plane do; the rest, if any, carries content without a place.",
+        "A rotation changes no length; the product of two turned vectors depends on the difference of their angles, on distance alone.",
+    ),
+    "RotaryAttention": (
+        QUERY,
+        KEYS,
+        VALUES,
+        "A query turned by its position compares with keys by distance, so no position has to be learned.",
+        "Keys turn in the same way; values do not, for what a token says does not depend on where it stands.",
+        "The product of a key and a query now says how well content and distance fit together.",
+        "What a token may not see gets the score −∞, because softmax turns exactly that into the weight 0.",
+        "Scores become shares that sum to 1 in each column, and each token takes that mixture of values.",
+    ),
+    "NormedAttention": (
+        QUERY,
+        KEYS,
+        VALUES,
+        "A query of one length keeps scores from growing in training until softmax sees one key only.",
+        "Keys get one length as well, so that a score says how well two directions agree.",
+        "The product of a key and a query is large where they point the same way: S says how well each token answers each other one.",
+        "What a token may not see gets the score −∞, because softmax turns exactly that into the weight 0.",
+        "Scores become shares that sum to 1 in each column, and each token takes that mixture of values.",
+    ),
+    "GroupedMHAttention": (
+        "Many heads may ask different questions of the same keys and values; fewer of these make the key/value cache small.",
+        "Stacking the heads' answers keeps them apart, so that the next line can weigh each of them.",
+        "The heads' answers are mixed and brought to the size that the caller can add to X.",
+    ),
+    "parallel_norm": (
+        PRE_NORM,
+        "Here tokens learn from those that Mask lets them see; the result waits, for the other sub-layer reads X as it is.",
+        "The MLP reads the same X through a norm of its own, so the two can be computed at the same time.",
+        "Both results are added at once; the MLP of this layer does not see what its attention has found.",
+    ),
+    "Llama": _decoder(WITHOUT_POSITION, GROUPED),
+    "Mistral": _decoder(
+        WITHOUT_POSITION, "A token looks back w tokens and no further, which bounds work and cache; deeper layers reach further."
+    ),
+    "Qwen2": _decoder(WITHOUT_POSITION, GROUPED),
+    "Qwen3": _decoder(
+        WITHOUT_POSITION, "Tokens learn from the past; norms of queries and keys keep scores moderate however long training lasts."
+    ),
+    "Gemma": _decoder(
+        "One matrix serves as W_e and W_uᵀ; √d_e brings its small entries to the scale that a residual stream has.",
+        GROUPED,
+        last="Column t becomes a distribution over the token after x[t], by the likeness of X to the embedding of each token.",
+    ),
+    "GPTNeoX": _decoder(
+        WITHOUT_POSITION,
+        "Tokens learn from the past, by distance in some components; the result waits, for the MLP reads X as it is.",
+        "Both results are added at once: attention and MLP of a layer do not wait for each other.",
     ),
     "RelativeAttention": (
         QUERY,
@@ -281,9 +354,16 @@ WHY: dict[str, tuple[str, ...]] = {
         LAYERS,
         "Nothing is masked: the text is known in full, so every token may look at all others.",
         LAYERS_END,
+        "What is read off the vectors differs from task to task, so the map before it is one component.",
+    ),
+    "head": (
         "One more non-linear map suits the vectors to what is read off them, so that the layers need not serve that end themselves.",
         FINAL_NORM,
     ),
+    "tanh_head": (
+        "One more non-linear map suits the vectors to the classes; tanh keeps them between −1 and 1, so that no norm is needed.",
+    ),
+    "headless": ("The vectors of the last layer are what is wanted, to compare texts by.",),
     "BERT": (
         "The vectors are the same whatever is read off them, so the encoder is a function of its own.",
         "Each column becomes a distribution over the vocabulary: at a masked position, the model's guess of what stood there.",
@@ -308,6 +388,7 @@ WHY: dict[str, tuple[str, ...]] = {
     ),
     "unembed": (UNEMBED,),
     "biased_unembed": ("The bias lets frequent tokens be probable whatever the vector; the scores become probabilities that sum to 1.",),
+    **WHY_GATO,
 }
 
 
