@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import torch
@@ -9,10 +10,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.model.models import UNITS
-from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, Hyper, cost
+from tests.strategies import rng
+from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, GatoHyper, Hyper, cost
+from transalg.hyper.embedding import patch_activations, patch_flops
 from transalg.hyper.shapes import shapes
-from transalg.model import Classifier, DTransformer, EDTransformer, build
+from transalg.model import Classifier, DTransformer, EDTransformer, Gato, build
 from transalg.model.mask import MASKS
+from transalg.verify.batches import draw_mixed
 from transalg.verify.cases import DEPARTURES, MODELS, small
 
 SIZES = {"N_V": 101, "ell_max": 256, "H": 4, "d_e": 64, "d_mlp": 256}
@@ -47,13 +51,18 @@ COUNTED = {name: hyper for name, hyper in UNITS.items() if "band" not in name}  
 def test_arithmetic_is_as_torch_counts_it(hyper: Hyper) -> None:
     """Torch counts causal attention in full, so the halves that causality hides are added."""
     ell, B = 7, 2
-    ids = torch.zeros(B, ell, dtype=torch.long)
+    ids: Any = torch.zeros(B, ell, dtype=torch.long)
+    more = 0.0
+    if isinstance(hyper, GatoHyper):
+        ids = draw_mixed(hyper, ids, (ell,) * B, rng(0))
+        more = len(ids.patches) * patch_flops(hyper) / (B * ell)
+        assert more
     with counted() as counter:
         build(hyper).eval()(*[ids] * (2 if isinstance(hyper, EDHyper) else 1))
     masks = [hyper.mask(stack, l) for stack, count in hyper.stacks.items() for l in range(count)]
     hidden = sum(float((~MASKS[type(mask)].formal(mask, ell)).sum()) / ell for mask in masks)
     hidden = hyper.heads.flops(hidden) + (2 * hidden * hyper.H * hyper.d_attn if hyper.positions == "relative" else 0)
-    assert counter.get_total_flops() / (B * ell) == pytest.approx(cost.flops_per_token(hyper, ell, B) + hidden, rel=1e-9)
+    assert counter.get_total_flops() / (B * ell) == pytest.approx(cost.flops_per_token(hyper, ell, B) + hidden + more, rel=1e-9)
 
 
 def test_a_classifier_s_head_runs_on_one_token() -> None:
@@ -87,7 +96,7 @@ def saved_bytes(model: torch.nn.Module, *ids: torch.Tensor) -> int:
     return sum(size for size, _ in seen.values())
 
 
-SIZED = ("ell_max", "d_r")  # which some cases take with them
+SIZED = ("ell_max", "d_r", "d_attn", "d_rot", "H")  # which some cases take with them
 DECODER_DEPARTURES = [{name: value for name, value in fixed.items() if name not in SIZED} for fixed in DEPARTURES[DHyper].values()]
 
 
@@ -103,6 +112,24 @@ def test_activations_of_an_encoder_decoder(departures: dict) -> None:
     hyper = EDHyper(L_enc=3, L_dec=5, **SIZES, **departures)
     ids = torch.zeros(2, 256, dtype=torch.long)
     assert saved_bytes(EDTransformer(hyper), ids, ids) == pytest.approx(cost.activations(hyper, 256) * ids.numel() * 4, rel=0.05)
+
+
+def test_activations_of_image_patches() -> None:
+    """What autograd saves grows with each patch by as much as is counted."""
+    block = Gato(GatoHyper(L=1, **SIZES)).W_res
+    saved = []
+    for count in (1, 3):
+        kept: dict[int, int] = {}
+
+        def pack(tensor: torch.Tensor, kept: dict[int, int] = kept) -> torch.Tensor:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            result = block(torch.zeros(count, 3, 16, 16))
+        assert len(result) == count
+        saved.append(sum(kept.values()) / 4)
+    assert (saved[1] - saved[0]) / 2 == pytest.approx(patch_activations(GatoHyper(L=1, **SIZES)), rel=0.02)
 
 
 def test_the_cache_takes_what_is_said() -> None:

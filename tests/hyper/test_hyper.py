@@ -1,13 +1,16 @@
 """Hyperparameters: the defaults are the paper, presets are its departures, and what cannot be is refused."""
 
 import doctest
+import re
 from dataclasses import FrozenInstanceError, fields
+from math import inf, nan
 
 import pytest
 
 import transalg
 from transalg import hyper
 from transalg.hyper import PRESETS, ClassifierHyper, DHyper, EDHyper, EHyper, cost, preset
+from transalg.hyper.mask import Band, Causal
 
 SIZES = {"N_V": 23, "ell_max": 19, "H": 3, "d_e": 6, "d_mlp": 13}
 KINDS = {DHyper: {"L": 2}, EHyper: {"L": 2}, ClassifierHyper: {"L": 2, "N_C": 5}, EDHyper: {"L_enc": 2, "L_dec": 1}}
@@ -47,9 +50,9 @@ def test_every_field_says_what_it_means(kind: type) -> None:
         (DHyper, {"N_V": 3}, r"N_V: expected at least 4, .*got 3"),
         (DHyper, {"band": True}, r"band: expected a width of at least 1, or None, got True"),
         (EHyper, {"segments": True}, r"segments: expected a whole number, 0 or more, got True"),
-        (DHyper, {"norm": "power_norm"}, r"norm: expected layer_norm or RMSnorm or batch_norm, got 'power_norm'"),
-        (DHyper, {"activation": "gelu"}, r"activation: expected ReLU or GELU or tanh_GELU, got 'gelu'"),
-        (DHyper, {"positions": "rotary"}, r"positions: expected learned or .* or relative, got 'rotary'"),
+        (DHyper, {"norm": "power_norm"}, r"norm: expected layer_norm or RMSnorm or RMSnorm_1p or batch_norm, got 'power_norm'"),
+        (DHyper, {"activation": "gelu"}, r"activation: expected ReLU or GELU or tanh_GELU or .* or tanh_GEGLU, got 'gelu'"),
+        (DHyper, {"positions": "rotatory"}, r"positions: expected learned or .* or rotary, got 'rotatory'"),
         (EHyper, {"positions": "relative"}, r"positions: expected learned or .*sinusoids.*, got 'relative'"),
         (DHyper, {"positions": "sinusoids", "d_e": 9}, r"d_e: expected an even number, .*got 9"),
         (DHyper, {"positions": "relative", "d_r": 5}, r"d_r: expected an even number, .*got 5"),
@@ -73,6 +76,78 @@ def test_every_field_says_what_it_means(kind: type) -> None:
 def test_what_cannot_be_is_refused(kind: type, changes: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kind(**SIZES | KINDS[kind] | changes)
+
+
+ROTARY = {"positions": "rotary"}
+GROUPS = {"H": 6, "d_e": 24}  # heads of 4
+FOUR = "one number in .*, a factor, or four, .*, or None"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        *(
+            (DHyper, {"H_kv": H_kv}, rf"H_kv: expected a divisor of H = 6, or None, got {H_kv!r}")
+            for H_kv in (4, 0, -2, 12, True, 2.0, "2")
+        ),
+        (DHyper, ROTARY | {"d_rot": 3}, r"d_rot: expected an even number of at most d_attn = 4, .*got 3"),
+        (DHyper, ROTARY | {"d_rot": 6}, r"d_rot: expected an even number of at most d_attn = 4, .*got 6"),
+        (DHyper, ROTARY | {"d_rot": 0}, r"d_rot: expected a positive integer, got 0"),
+        (DHyper, ROTARY | {"d_attn": 1}, r"d_rot: expected an even number of at most d_attn = 1, .*got 0"),
+        (EHyper, ROTARY | {"d_rot": 5}, r"d_rot: expected an even number of at most d_attn = 4, .*got 5"),
+        (DHyper, {"band": 0}, r"band: expected a width of at least 1, or None, got 0"),
+        (DHyper, {"band": 3, "band_pattern": ""}, r"band_pattern: expected a string of 0 and 1, such as 01, got ''"),
+        (DHyper, {"band": 3, "band_pattern": "0 1"}, r"band_pattern: expected a string of 0 and 1, such as 01, got '0 1'"),
+        (DHyper, {"band": 3, "band_pattern": 1}, r"band_pattern: expected a string of 0 and 1, such as 01, got 1"),
+        (DHyper, {"band": 3, "shared": 2}, r"shared: expected 1 with a band that is not in every layer, got 2"),
+        *(
+            (DHyper, ROTARY | {"rotary_scaling": wrong}, rf"rotary_scaling: expected {FOUR}, got {re.escape(repr(wrong))}")
+            for wrong in ((2.0, 3.0), (), (2.0, 1.0, 4.0), (inf,), (nan,), (0.0,), (8.0, 1.0, 4.0, inf), 3.0, [3.0], ("3",), (True,))
+        ),
+        (DHyper, ROTARY | {"rotary_scaling": (8.0, 4.0, 1.0, 99.0)}, r"rotary_scaling: expected low < high, .*got \(8.0, 4.0, 1.0, 99.0\)"),
+        (DHyper, ROTARY | {"rotary_scaling": (8.0, 4.0, 4.0, 99.0)}, r"rotary_scaling: expected low < high, .*got \(8.0, 4.0, 4.0, 99.0\)"),
+        *(
+            (DHyper, ROTARY | {"rotary_base": wrong}, rf"rotary_base: expected a number in \(0, ∞\), got {wrong!r}")
+            for wrong in (0.0, -1.0, inf, nan, "10000", True)
+        ),
+        (DHyper, {"qk_norm": True, "norm": "batch_norm"}, r"qk_norm: expected False with norm=batch_norm, got True"),
+        (DHyper, {"qk_norm": 1}, r"qk_norm: expected True or False, got 1"),
+        (DHyper, {"parallel": True, "norm_first": False}, r"parallel: expected False with norm_first=False, got True"),
+        (DHyper, {"parallel": "yes"}, r"parallel: expected True or False, got 'yes'"),
+        (EDHyper, {"rotary_base": 5.0}, r"rotary_base: expected None with positions=learned; it belongs to positions=rotary, got 5.0"),
+        (DHyper, {"d_rot": 4}, r"d_rot: expected None with positions=learned; it belongs to positions=rotary, got 4"),
+        (DHyper, {"rotary_base": 5.0}, r"rotary_base: expected None with positions=learned; .*got 5.0"),
+        (DHyper, {"rotary_scaling": (2.0,)}, r"rotary_scaling: expected None with positions=learned; .*got \(2.0,\)"),
+        (DHyper, {"positions": "relative", "d_rot": 4}, r"d_rot: expected None with positions=relative; .*got 4"),
+        (DHyper, ROTARY | {"d_r": 4}, r"d_r: expected None with positions=rotary; it belongs to positions=relative, got 4"),
+        (DHyper, {"positions": "relative", "H_kv": 2}, r"H_kv: expected None with positions=relative, .*got 2"),
+        (DHyper, {"positions": "relative", "qk_norm": True}, r"qk_norm: expected False with positions=relative, .*got True"),
+        *((kind, {"bias": "q"}, r"bias: expected all or qkv or none, got 'q'") for kind in KINDS),
+        (DHyper, {"bias": None}, r"bias: expected all or qkv or none, got None"),
+        (DHyper, {"activation": "swiglu"}, r"activation: expected .* or SwiGLU or GEGLU or tanh_GEGLU, got 'swiglu'"),
+        (DHyper, {"norm": "RMSnorm1p"}, r"norm: expected .* or RMSnorm_1p or .*, got 'RMSnorm1p'"),
+    ],
+)
+def test_what_today_s_decoders_cannot_be_is_refused(kind: type, changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kind(**SIZES | GROUPS | KINDS[kind] | changes)
+
+
+def test_a_key_for_every_head_is_the_paper() -> None:
+    """H_kv = H, d_rot = d_attn and the base of RoFormer are what they are unless given."""
+    sizes = SIZES | GROUPS | {"L": 2}
+    assert DHyper(**sizes, H_kv=6) == DHyper(**sizes)
+    assert DHyper(**sizes, **ROTARY) == DHyper(**sizes, **ROTARY, d_rot=4, rotary_base=10000.0)
+    assert DHyper(**sizes, H_kv=2).heads.H_kv == 2 and DHyper(**sizes).heads.H_kv == 6
+    changed = DHyper(**sizes, **ROTARY).replace(d_e=48)
+    assert (changed.d_attn, changed.d_rot) == (8, 8)
+    assert DHyper(**sizes, **ROTARY).replace(positions="learned") == DHyper(**sizes)
+
+
+def test_the_pattern_names_the_layers_with_a_band() -> None:
+    for pattern, layers in (("01", "01010"), ("1", "11111"), ("110", "11011"), ("0", "00000")):
+        hyper = DHyper(**SIZES, L=5, band=3, band_pattern=pattern)
+        assert [hyper.mask("layers", l) for l in range(5)] == [Band(3) if layer == "1" else Causal() for layer in layers]
 
 
 def test_a_preset_may_be_changed() -> None:
@@ -133,10 +208,11 @@ def test_gpt3_xl_has_16_heads() -> None:
     assert round(cost.parameters(preset("gpt3-xl", H=24, d_attn=128, d_mid=128)) / 1e9, 1) == 1.5
 
 
-def test_all_systems_of_the_paper_but_gato_are_there() -> None:
-    families = {"transformer": 2, "bert": 2, "gpt2": 4, "gpt3": 8, "gopher": 6}
-    assert {family: sum(name.startswith(family) for name in PRESETS) for family in families} == families
-    assert sum(families.values()) == len(PRESETS)
+def test_all_systems_of_the_paper_are_there() -> None:
+    families = {"transformer": 2, "bert": 2, "gpt2": 4, "gpt3": 8, "gopher": 6, "gato": 3}
+    today = {"llama": 3, "tinyllama": 1, "smollm2": 2, "mistral": 1, "qwen": 2, "gemma": 1, "pythia": 2}
+    assert {family: sum(name.startswith(family) for name in PRESETS) for family in families | today} == families | today
+    assert sum((families | today).values()) == len(PRESETS)
 
 
 def test_the_examples_in_the_docstring_are_true() -> None:

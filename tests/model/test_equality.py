@@ -14,7 +14,8 @@ from transalg.model import MODELS, layout
 from transalg.verify.cases import DEPARTURES
 from transalg.verify.laws import errors, formal_log_probabilities, invariances
 
-SINGLE = [(kind, fixed) for kind, variants in DEPARTURES.items() for fixed in variants.values()]
+# Gato is another line 2, with tests of its own; `transalg verify` has all of its departures
+SINGLE = [(kind, fixed) for kind, variants in DEPARTURES.items() if kind in KINDS for fixed in variants.values()]
 
 
 def named(value: Any) -> str:
@@ -64,6 +65,8 @@ def test_float32_is_close(kind: type, data: st.DataObject) -> None:
     """In float32 log-probabilities are within 1e-4 of the formal ones in float64, with weights of the size models start with."""
     drawn, batch, generator = data.draw(models(kind))
     if drawn.hyper.d_e == 2 and drawn.hyper.norm == "layer_norm":  # then every norm is a sign, and rounding may turn it
+        return
+    if drawn.hyper.norm == "batch_norm":  # in evaluation it does not bound X, nor its errors
         return
     model = MODELS[kind](drawn.hyper, dtype=torch.float32, generator=generator).eval()
     formal = formal_log_probabilities(model.hyper, batch, model.theta())

@@ -17,13 +17,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 
 import transalg
+from tests.model.compiling import ONE_GRAPH
 from tests.model.models import KINDS, RICH, UNITS, inputs, inputs_of, make
 from tests.strategies import rng
 from tests.unchecked import in_a_process_without_checks
-from transalg.hyper import DHyper, EDHyper, Hyper
+from transalg.hyper import PRESETS, DHyper, EDHyper, Hyper
 from transalg.model import MODELS, DTransformer, EDTransformer, build, log_loss
 from transalg.model.sharding import shard
-from transalg.verify.cases import small
+from transalg.verify.cases import randomised, shrunk, small
 
 
 def test_they_are_where_users_look_for_them() -> None:
@@ -138,7 +139,7 @@ def test_a_model_says_what_it_is() -> None:
 @pytest.mark.slow
 def test_they_compile_and_export() -> None:
     """The tests of `compiling.py`, in a process without the run-time check of shapes, which torch's compiler cannot look into."""
-    in_a_process_without_checks(Path(__file__).with_name("compiling.py"), passed=len(UNITS) + len(KINDS) + 2)
+    in_a_process_without_checks(Path(__file__).with_name("compiling.py"), passed=len(ONE_GRAPH) + len(KINDS) + 2)
 
 
 def test_fake_tensors_have_shapes_and_no_values_to_look_at() -> None:
@@ -172,11 +173,14 @@ def test_distributed_data_parallel(kind: type, process_group: None) -> None:
             assert_close(ours.grad, theirs.grad)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_fully_sharded(kind: type, process_group: None) -> None:
-    model = make(kind, dtype=torch.float64)
+@pytest.mark.parametrize("kind", [*KINDS, "smollm2-135m", "mistral-7b", "qwen3-0.6b", "gemma-2b", "pythia-70m"])
+def test_fully_sharded(kind: type | str, process_group: None) -> None:
+    if isinstance(kind, str):
+        model = randomised(build(shrunk(PRESETS[kind].hyper), dtype=torch.float64), rng(0)).eval()
+        ids = inputs_of(model.hyper, full=False)
+    else:
+        model, ids = make(kind, dtype=torch.float64), inputs(kind, full=False)
     plain = copy.deepcopy(model)
-    ids = inputs(kind, full=False)
     shard(model, dist.device_mesh.init_device_mesh("cpu", (1,)))
     logits = model(*ids)
     assert_close(logits, plain(*ids))  # gathered weights may be aligned otherwise, which kernels heed

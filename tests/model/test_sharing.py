@@ -97,7 +97,7 @@ def test_the_fast_path_runs_every_layer(wrap) -> None:
 
 
 def test_what_cannot_be_shared() -> None:
-    with pytest.raises(ValueError, match="shared: expected 1 with a band, which is not in every layer, got 2"):
+    with pytest.raises(ValueError, match="shared: expected 1 with a band that is not in every layer, got 2"):
         small(DHyper, band=3, shared=2)
     for number in (0, 1.5, True):
         with pytest.raises(ValueError, match="shared: expected a number of layers, 1 or more, got "):

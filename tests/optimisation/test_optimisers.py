@@ -218,3 +218,22 @@ def test_fine_tuning_moves_the_head_more_than_the_rest(kind: str) -> None:
             assert moved[0.0][name] == moved[0.1][name] == moved[1.0][name] > 0
         else:
             assert moved[0.0][name] == 0 and moved[0.1][name] == pytest.approx(0.1 * moved[1.0][name], rel=1e-3, abs=1e-7)
+
+
+def test_muon_computes_in_bfloat16_where_training_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The update stays near UVᵀ, and what training in float32 computes stays in float32."""
+    G = torch.randn(2, 17, 43, generator=rng(5))
+    exact, rounded = orthogonalised(G), orthogonalised(G, bfloat16=True)
+    assert exact.dtype == rounded.dtype == torch.float32
+    assert 1e-4 < (exact - rounded).norm() / exact.norm() < 0.3  # of bfloat16's 8 bits, through three polynomials
+    values = torch.linalg.svdvals(rounded)
+    assert values.min() > 0.6 and values.max() < 1.5  # 0.73 and 1.27 in exact arithmetic
+    seen: list[bool] = []
+    monkeypatch.setattr("transalg.optimisation.muon.orthogonalised", lambda G, *_, bfloat16: seen.append(bfloat16) or G)
+    for bfloat16 in (True, False):
+        model = MODELS[DHyper](small(DHyper))
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        for optimiser in optimisers(model, "muon", 0.1, bfloat16=bfloat16):
+            optimiser.step()
+    assert True in seen and False in seen and seen == sorted(seen, reverse=True)

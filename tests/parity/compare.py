@@ -1,7 +1,11 @@
 """What the peers share: random weights in float64, and the comparison of two θ part by part."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
 
 from tests.tolerance import PROMISED
@@ -18,6 +22,20 @@ def randomise(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
         for parameter in model.parameters():
             parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     return model
+
+
+class InDouble(TorchFunctionMode):
+    """Whatever asks for float32 gets float64: their decoders compute norms, softmax and angles so, whatever the weights are."""
+
+    def __torch_function__(self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if function is Tensor.float:
+            function = Tensor.double
+        args, kwargs = tuple(map(self._wide, args)), {name: self._wide(value) for name, value in (kwargs or {}).items()}
+        return function(*args, **kwargs)
+
+    @staticmethod
+    def _wide(value: object) -> object:
+        return torch.float64 if value is torch.float32 else value
 
 
 def weight(parameter: torch.nn.Parameter) -> Tensor:

@@ -6,7 +6,8 @@ from typing import Literal
 
 import torch
 
-from transalg.cpu.linear import Int8Linear, PackedLinear, for_one_row
+from transalg.cpu.linear import BlockedLinear, Int8Linear, PackedLinear
+from transalg.cpu.pages import large_pages
 from transalg.cpu.single_token import single_token
 from transalg.cpu.wrapped import Model, Wrapped, WrappedDecoder, multiplied, wrap
 from transalg.formal.domains import refuse
@@ -19,7 +20,9 @@ def quantize(model: Model, to: Literal["int8"] = "int8") -> Model:
     """A copy of the model whose matrices have 8 bits a number: a quarter of the memory, and of the time to read it."""
     if to != "int8":
         raise refuse("quantize", "int8", to)
-    return _with_single_token(wrap(model, Int8Linear))
+    with large_pages():
+        small = wrap(model, Int8Linear)
+    return _with_single_token(small)
 
 
 def pack(model: Model, rows: int | None = None, *, least: int | None = None) -> Model:
@@ -33,7 +36,7 @@ def pack(model: Model, rows: int | None = None, *, least: int | None = None) -> 
         return model
     if rows == 1:
         least = 2**18 if least is None else least
-        return _with_single_token(wrap(model, for_one_row, least if _has_kernels(model) else inf))
+        return _with_single_token(wrap(model, BlockedLinear, least if _has_kernels(model) else inf))
     least = 2**15 if least is None else least
     return wrap(model, PackedLinear, least) if _has_kernels(model) and multiplied(model, least) else model
 

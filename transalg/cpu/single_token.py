@@ -15,25 +15,28 @@ from torch import Tensor
 from transalg.cpu.wrapped import SingleToken, Wrapped, WrappedDecoder, original_class
 from transalg.hyper.heads import Heads
 from transalg.hyper.mask import Band, Causal
-from transalg.model.architectures import DTransformer, EDTransformer
+from transalg.model.architectures import DTransformer, EDTransformer, Gato
 from transalg.model.attention import Attention
 from transalg.model.cache import Cache
-from transalg.model.embedding import embed
 from transalg.model.layers import DecoderLayer, Layer, Sublayers
-from transalg.model.mlp import MLP
-from transalg.model.norm import layer_norm, rms_norm
-from transalg.model.positions import Learned, NoPositions, Sinusoids
+from transalg.model.mlp import MLP, Gated
+from transalg.model.norm import Norm, layer_norm, rms_norm, rms_norm_1p
+from transalg.model.positions import POSITIONS, Learned, NoPositions, Rotary, Sinusoids, turned
 from transalg.model.unembedding import matrix_name
 
-POSITIONS_KNOWN = (Learned, Sinusoids, NoPositions)  # those that act on the embeddings alone
+POSITIONS_KNOWN = (Learned, Sinusoids, NoPositions, Rotary)  # those that act on the embeddings alone, and one that turns queries and keys
 MASKS_KNOWN = (Causal, Band)
-NORMS_KNOWN = (layer_norm, rms_norm)
+NORMS_KNOWN = (layer_norm, rms_norm, rms_norm_1p)
+MLPS_KNOWN = (MLP, Gated)
 
 Map = Callable[[Tensor], Tensor]  # of one row
-Room = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # for query, key and value of the new token, see `_room`
+Room = tuple[
+    Tensor, Callable[[Tensor, Tensor], None], Tensor, Tensor, Tensor, Tensor
+]  # for queries, keys and values of the new token, see `_room`
+Angles = tuple[Tensor, Tensor] | None  # cosines and sines of its position, if queries and keys turn
 Tokens = tuple[
-    Room, Tensor, Tensor, Tensor, Tensor
-]  # of one layer: the room, places of the new key and value, all keys transposed, all values
+    Room, Angles, Tensor, Tensor, Tensor, Tensor
+]  # of one layer: the room, the angles, places of the new key and value, all keys transposed, all values
 Context = tuple[Tensor, Tensor, Tensor | None] | None  # of one layer: keys and values of z, and a mask
 Sublayer = Callable[[Tensor, Tokens, Context], Tensor]
 
@@ -48,12 +51,12 @@ def _known(model: WrappedDecoder, layers: list[Sublayers]) -> bool:
     """Whether the model, its layers and all their units are those that are written out below, and not of a class derived from them."""
     attentions = [module for layer in layers for module in layer.modules() if isinstance(module, Attention)]
     return (
-        original_class(model) in (DTransformer, EDTransformer)
+        original_class(model) in (DTransformer, Gato, EDTransformer)
         and all(original_class(layer) in (Layer, DecoderLayer) for layer in layers)
         and all(original_class(attention) is Attention for attention in attentions)
         and all(type(attention.positions) in POSITIONS_KNOWN and type(attention.heads) is Heads for attention in attentions)
         and all(type(attention.mask) in MASKS_KNOWN for layer in layers for attention in _self_attentions(layer))
-        and all(layer.norm.compute in NORMS_KNOWN and type(layer.mlp) is MLP for layer in layers)
+        and all(layer.norm.compute in NORMS_KNOWN and type(layer.mlp) in MLPS_KNOWN for layer in layers)
     )
 
 
@@ -66,15 +69,18 @@ def _fast_path(model: WrappedDecoder, layers: list[Sublayers]) -> SingleToken:
     unembed = model.one_row(matrix_name(hyper), "b_u")
     through = [_layer(layer) for layer in layers]
     room, positions = _room(model), torch.arange(hyper.ell_max, device=model.device)
+    table = POSITIONS[hyper.positions].table_of_angles(hyper)
+    turning = None if table is None else table.at(positions, model.dtype)
 
     def decode(ids: Tensor, cache: Cache) -> Tensor:
         (t,) = cache.lengths
-        X = embed(model, hyper, ids[0], positions[t : t + 1], 1)
+        X = model.embed_one(ids, positions[t : t + 1])
         keys, values = cache.keys[:, 0], cache.values[:, 0]
         new = keys.narrow(2, t, 1).unbind(), values.narrow(2, t, 1).unbind()
         seen = keys.narrow(2, 0, t + 1).mT.unbind(), values.narrow(2, 0, t + 1).unbind()
         contexts = [(k, v, cache.cross_mask) for k, v in cache.cross] or repeat(None)
-        for layer, tokens, context in zip(through, zip(repeat(room), *new, *seen, strict=False), contexts, strict=False):
+        angles = None if turning is None else (turning[0][t], turning[1][t])
+        for layer, tokens, context in zip(through, zip(repeat(room), repeat(angles), *new, *seen, strict=False), contexts, strict=False):
             X = layer(X, tokens, context)
         cache.lengths[0] = t + 1
         return unembed(model.last_norm(X))
@@ -83,20 +89,44 @@ def _fast_path(model: WrappedDecoder, layers: list[Sublayers]) -> SingleToken:
 
 
 def _room(model: WrappedDecoder) -> Room:
-    """Memory for query, key and value of a new token: for all of them; for each, H × 1 × d; and H × 1 × 1."""
-    heads = model.hyper.heads
-    row = torch.empty(1, heads.H * (2 * heads.d_attn + heads.d_mid), dtype=model.dtype, device=model.device)
-    q, k, v = (part.view(heads.H, 1, -1) for part in torch.split(row[0], list(heads.matrices["qkv"])))
-    return row, q, k, v, q[:, :, :1]
+    """Memory for what a new token projects to: all of it; what turns queries and keys in it; queries, H_kv × group × d_attn; its key and its
+    value, H_kv × 1 × d; and H_kv × group × 1."""
+    heads, d_rot = model.hyper.heads, model.hyper.sizes().get("d_rot") or 0
+    rows = heads.matrices["qkv"]
+    row = torch.empty(1, sum(rows.values()), dtype=model.dtype, device=model.device)
+    parts = zip(rows, torch.split(row[0], list(rows.values())), strict=True)
+    q, k, v = (part.view(heads.H_kv, -1, len(part) // heads.counts[name]) for name, part in parts)
+    turn = _turn(row[0, : rows["q"] + rows["k"]].view(-1, heads.d_attn), d_rot)
+    return row, turn, q, k, v, q[:, :, :1]
+
+
+def _turn(qk: Tensor, d_rot: int) -> Callable[[Tensor, Tensor], None]:
+    """`turned` of queries and keys, heads × d_attn, in place."""
+    part, n = qk[:, :d_rot], d_rot // 2
+    swapped = torch.empty_like(part)
+    first, second, to_first, to_second = part[:, :n], part[:, n:], swapped[:, :n], swapped[:, n:]
+
+    def turn(cos: Tensor, sin: Tensor) -> None:
+        to_first.copy_(second)
+        to_second.copy_(first)
+        part.mul_(cos).addcmul_(swapped, sin)
+
+    return turn
 
 
 def _layer(layer: Sublayers) -> Sublayer:
     """Each sub-layer with its norm, before it or after the addition."""
     if isinstance(layer, Layer):
-        parts = [(_norm(layer, 1), _attention(layer.W)), (_norm(layer, 2), _mlp(layer, 1))]
+        parts = [(_norm_of_row(layer, 1), _attention(layer.W)), (_norm_of_row(layer, 2), _mlp(layer, 1))]
+        if layer.parallel:
+            return _parallel(*parts)
     else:
         assert isinstance(layer, DecoderLayer)
-        parts = [(_norm(layer, 3), _attention(layer.W_dec)), (_norm(layer, 4), _cross(layer.W_ed)), (_norm(layer, 5), _mlp(layer, 3))]
+        parts = [
+            (_norm_of_row(layer, 3), _attention(layer.W_dec)),
+            (_norm_of_row(layer, 4), _cross(layer.W_ed)),
+            (_norm_of_row(layer, 5), _mlp(layer, 3)),
+        ]
 
     def pre_norm(X: Tensor, tokens: Tokens, context: Context) -> Tensor:
         for norm, sublayer in parts:
@@ -111,13 +141,24 @@ def _layer(layer: Sublayers) -> Sublayer:
     return pre_norm if layer.norm_first else post_norm
 
 
+def _parallel(first: tuple[Map, Sublayer], second: tuple[Map, Sublayer]) -> Sublayer:
+    (norm1, attention), (norm2, mlp) = first, second
+    return lambda X, tokens, context: attention(norm1(X), tokens, context).add_(X).add_(mlp(norm2(X), tokens, context))
+
+
 def _attention(W: Attention) -> Sublayer:
     wrapped: Wrapped = W  # type: ignore[assignment]
     qkv, out, width, scale = wrapped.one_row_into("W_qkv", "b_qkv"), wrapped.one_row("W_o", "b_o"), W.width, 1 / sqrt(W.heads.d_attn)
+    normed = None if W.qk_norm is None else (_norm(W, "_q", W.qk_norm), _norm(W, "_k", W.qk_norm))
 
     def decode(X: Tensor, tokens: Tokens, context: Context) -> Tensor:
-        (row, q, k, v, like_scores), new_key, new_value, keys, values = tokens
+        (row, turn, q, k, v, like_scores), angles, new_key, new_value, keys, values = tokens
         qkv(X, row)
+        if normed is not None:
+            q.copy_(normed[0](q))
+            k.copy_(normed[1](k))
+        if angles is not None:
+            turn(*angles)
         new_key.copy_(k)
         new_value.copy_(v)
         if width is not None:
@@ -134,18 +175,44 @@ def _cross(W: Attention) -> Sublayer:
 
     def decode(X: Tensor, tokens: Tokens, context: Context) -> Tensor:
         assert context is not None
-        return out(F.scaled_dot_product_attention(q(X).view(1, H, 1, -1), *context).view(1, -1))
+        queries, angles = q(X).view(H, -1), tokens[1]
+        if angles is not None:
+            queries = turned(queries, *angles)
+        return out(F.scaled_dot_product_attention(queries.view(1, H, 1, -1), *context).view(1, -1))
 
     return decode
 
 
 def _mlp(layer: Sublayers, number: int) -> Sublayer:
     wrapped: Wrapped = layer  # type: ignore[assignment]
-    first, second = (wrapped.one_row(f"W_mlp{i}", f"b_mlp{i}") for i in (number, number + 1))
-    activation = layer.mlp.activation
-    return lambda X, tokens, context: second(activation(first(X)))
+    second, activation = wrapped.one_row(f"W_mlp{number + 1}", f"b_mlp{number + 1}"), layer.mlp.activation
+    if not isinstance(layer.mlp, Gated):
+        first = wrapped.one_row(f"W_mlp{number}", f"b_mlp{number}")
+        return lambda X, tokens, context: second(activation(first(X)))
+    both = wrapped.one_row(f"W_glu{number}", f"b_glu{number}")
+
+    def gated(X: Tensor, tokens: Tokens, context: Context) -> Tensor:
+        gate, value = both(X).chunk(2, dim=1)
+        return second(activation(gate).mul_(value))
+
+    return gated
 
 
-def _norm(layer: Sublayers, i: int) -> Map:
-    compute, gamma, beta, eps = layer.norm.compute, layer.get_parameter(f"gamma{i}"), layer.optional(f"beta{i}"), layer.eps
+def _norm(module: Sublayers | Attention, i: int | str, norm: Norm) -> Map:
+    compute, gamma, beta, eps = norm.compute, module.get_parameter(f"gamma{i}"), module.optional(f"beta{i}"), module.eps
     return lambda X: compute(X, gamma, beta, eps)
+
+
+def _norm_of_row(layer: Sublayers, i: int) -> Map:
+    """RMSnorm of one row in three operations: xᵀx, then γ ⊙ x times a number; torch takes seven on CPUs. Other norms as usual."""
+    compute, gamma, eps, d = layer.norm.compute, layer.get_parameter(f"gamma{i}"), layer.eps, layer.get_parameter(f"gamma{i}").numel()
+    if compute not in (rms_norm, rms_norm_1p) or gamma.device.type != "cpu" or gamma.dtype not in (torch.float32, torch.float64):
+        return _norm(layer, i, layer.norm)
+    zero = torch.zeros((), dtype=gamma.dtype) if compute is rms_norm else None
+
+    def norm(X: Tensor) -> Tensor:
+        x = X[0]
+        scale = 1 / sqrt(float(torch.dot(x, x)) / d + eps)
+        return torch.addcmul(X * scale if zero is None else zero, X, gamma, value=scale)
+
+    return norm

@@ -88,9 +88,7 @@ class WrappedDecoder(WrappedTransformer, Decoder[Hyper]):
         """Whether this is one token, and one row that has room for it, in a cache that this model made."""
         if not isinstance(cache, Cache) or cache.model is None or cache.model() is not self or cache.keys.dtype != self.dtype:
             return False
-        if lengths is not None or type(ids) is not Tensor or ids.shape != (1, 1) or ids.dtype != torch.long:
-            return False
-        return len(cache.lengths) == 1 and cache.lengths[0] < cache.ell and 0 <= int(ids) < self.hyper.N_V
+        return lengths is None and len(cache.lengths) == 1 and cache.lengths[0] < cache.ell and self.is_one_token(ids)
 
 
 @cache
@@ -139,6 +137,8 @@ MULTIPLIED = (
     "W_mlp2",
     "W_mlp3",
     "W_mlp4",
+    "W_glu1",
+    "W_glu3",
 )  # by the units that kernels are tested with
 
 

@@ -8,7 +8,7 @@ No torch here: the command line reads this to print its help.
 ['activation', 'attention_dropout', 'dropout', 'init_residual', 'init_std', 'tied']
 """
 
-from .hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper, from_dict
+from .hyper import ClassifierHyper, DHyper, EDHyper, EHyper, GatoHyper, Hyper, from_dict
 from .presets import PRESETS, Preset, find, preset
 from .special import HasSpecialTokens, SpecialTokens
 
@@ -18,6 +18,7 @@ __all__ = [
     "DHyper",
     "EDHyper",
     "EHyper",
+    "GatoHyper",
     "HasSpecialTokens",
     "Hyper",
     "Preset",

@@ -2,7 +2,7 @@
 
 from math import prod
 
-from transalg.hyper.embedding import TABLES
+from transalg.hyper.embedding import PATCHES, TABLES
 from transalg.hyper.hyper import ClassifierHyper, EDHyper, Hyper
 from transalg.hyper.mask import Mask
 from transalg.hyper.mlp import MLPS
@@ -23,17 +23,17 @@ def flops_per_token(hyper: Hyper, ell: int, batch: int = 1) -> float:
     """Multiplications and additions of a forward pass for one of ℓ tokens, on average; training takes three times as many.
 
     Two for every entry of every matrix the token is multiplied with, and attention's scores and sums over what the token may see.
-    An encoder–decoder's token is a pair, one of z and one of x.
+    An encoder–decoder's token is a pair, one of z and one of x. An image patch costs more, see `embedding.patch_flops`.
     """
     matrices: float = sum(
         prod(shape) * _uses(hyper, name)
         for name, shape in shapes(hyper).items()
-        if len(shape) == 2 and name not in TABLES and name.rpartition(".")[2][0] == "W"
+        if len(shape) == 2 and name not in TABLES and name.rpartition(".")[2][0] == "W" and not name.startswith(PATCHES)
     )
     if hyper.tied:
         matrices += hyper.N_V * hyper.d_e
     if isinstance(hyper, ClassifierHyper):  # some or all of its head runs on one token of ℓ
-        head = prod(shapes(hyper)["W_c"]) + (0 if POOLINGS[hyper.pooling].every_token else prod(shapes(hyper)["W_f"]))
+        head = prod(shapes(hyper)["W_c"]) + (0 if POOLINGS[hyper.pooling].every_token else prod(shapes(hyper).get("W_f", (0,))))
         matrices -= head * (1 - 1 / ell)
     keys = sum(hyper.mask(stack, l).keys(ell) for stack, count in hyper.stacks.items() for l in range(count))
     if isinstance(hyper, EDHyper):
@@ -44,7 +44,9 @@ def flops_per_token(hyper: Hyper, ell: int, batch: int = 1) -> float:
 def _uses(hyper: Hyper, name: str) -> int:
     """How many layers have the parameter of this name."""
     stack, _, rest = name.partition(".")
-    return sum(hyper.parameter_set(l) == int(rest.split(".")[0]) for l in range(hyper.stacks[stack])) if rest else 1
+    if stack not in hyper.stacks:
+        return 1
+    return sum(hyper.parameter_set(l) == int(rest.split(".")[0]) for l in range(hyper.stacks[stack]))
 
 
 def cache_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> int:
@@ -59,8 +61,11 @@ def activations(hyper: Hyper, ell: int) -> int:
     norm = NORMS[hyper.norm].kept * d_e
     dropped = d_e if hyper.dropout else 0
     attention = hyper.heads.activations(ell, dropout=hyper.attention_dropout > 0) + POSITIONS[hyper.positions].activations(hyper, ell)
+    if getattr(hyper, "qk_norm", False):  # its input is the projection, which is counted already
+        attention += (NORMS[hyper.norm].kept - 1) * (hyper.heads.H + hyper.heads.H_kv) * hyper.heads.d_attn
     layer = attention + MLPS[hyper.activation].activations(hyper.d_mlp) + 2 * (norm + dropped)
     cross = hyper.L_dec * (attention + norm + dropped) if isinstance(hyper, EDHyper) else 0
+    layer -= d_e if getattr(hyper, "parallel", False) else 0  # both sub-layers read one X
     return sum(hyper.stacks.values()) * layer + cross + len(hyper.stacks) * d_e
 
 
@@ -93,7 +98,7 @@ def sharded_train_bytes(hyper: Hyper, ell: int, batch: int, processes: int, byte
     divided = {name: -(-value // processes) for name, value in undivided.items() if name not in ("activations", "logits")}
     layers: dict[str, int] = {}
     for name, shape in shapes(hyper).items():
-        layer = ".".join(name.split(".")[:2]) if "." in name else ""
+        layer = ".".join(name.split(".")[:2]) if name.split(".")[0] in hyper.stacks else ""
         layers[layer] = layers.get(layer, 0) + prod(shape)
     rest = layers.pop("")  # embeddings, the last norm: whole during the whole step
     return divided | {

@@ -10,9 +10,11 @@ from math import inf
 from typing import Any, ClassVar, TypeVar
 
 from transalg.checks import is_integer, is_real
-from transalg.hyper.heads import Heads
+from transalg.hyper.head import ENCODER_HEADS
+from transalg.hyper.heads import BIASES, Heads
 from transalg.hyper.mask import Band, Causal, Mask
 from transalg.hyper.mlp import MLPS
+from transalg.hyper.modalities import GRID, LOCAL, PATCH
 from transalg.hyper.norm import NORMS
 from transalg.hyper.pooling import POOLINGS
 from transalg.hyper.positions import POSITIONS
@@ -29,10 +31,10 @@ def departure(default: Value, doc: str, choices: Iterable[str] = ()) -> Any:
     return field(default=default, metadata={"doc": doc, "choices": tuple(choices)})
 
 
-def size(doc: str, *, optional: bool = False) -> Any:
-    """A size of the paper; an optional one is derived from the others unless given."""
+def size(doc: str, *, optional: bool = False, default: int | None = None) -> Any:
+    """A size of the paper, or of a system that names it; an optional one is derived from the others unless given."""
     metadata = {"doc": doc, "size": True}
-    return field(default=None, metadata=metadata) if optional else field(metadata=metadata)
+    return field(default=default, metadata=metadata) if optional or default is not None else field(metadata=metadata)
 
 
 def _choices(table: Mapping[str, Any]) -> str:
@@ -40,10 +42,12 @@ def _choices(table: Mapping[str, Any]) -> str:
 
 
 PER_HEAD = ("d_attn", "d_mid")  # d_e / H unless given
-DERIVED_SIZES = {  # what is derived from a size unless given
-    "H": PER_HEAD,
-    "d_e": (*PER_HEAD, "d_f", *(name for scheme in POSITIONS.values() for name in scheme.fields)),
+DERIVED_SIZES = {  # what is derived from a size unless given, and how
+    "H": (*PER_HEAD, "d_rot"),
+    "d_e": (*PER_HEAD, "d_f", "d_r", "d_rot"),
+    "d_attn": ("d_rot",),
 }
+STRIDES = tuple(2**i for i in range(PATCH.bit_length() - 1))  # of a patch, each leaves at least 2×2
 AnyHyper = TypeVar("AnyHyper", bound="Hyper")
 
 
@@ -52,6 +56,7 @@ class Hyper(HasSpecialTokens):
     """What the three architectures share."""
 
     algorithm: ClassVar[int]
+    replaced: ClassVar[str] = ""  # what the architecture has in the place of one of the algorithm's lines, if it has something
 
     N_V: int = size("how many tokens the vocabulary has, mask, bos and eos included")
     ell_max: int = size("ℓ_max, the longest sequence")
@@ -65,8 +70,16 @@ class Hyper(HasSpecialTokens):
     eps: float = departure(1e-5, "ε of the norms; the paper has none")
     norm: str = departure("layer_norm", _choices(NORMS), NORMS)
     norm_first: bool = departure(False, "norms before the sub-layers (Algorithm 10) or after them (Algorithms 8, 9)")
-    activation: str = departure("GELU", "of the MLPs; tanh_GELU approximates GELU", MLPS)
+    activation: str = departure("GELU", f"of the MLPs; {_choices(MLPS)}", MLPS)
+    bias: str = departure("all", _choices(BIASES), BIASES)
     positions: str = departure("learned", _choices(POSITIONS), POSITIONS)
+    d_rot: int | None = size(
+        "how many components of a head's queries and keys turn with rotary positions; all of d_attn unless given", optional=True
+    )
+    rotary_base: float | None = departure(None, "base of the frequencies of rotary positions; 10000 unless given")
+    rotary_scaling: tuple[float, ...] | None = departure(
+        None, "rotary positions for longer texts: one number divides all frequencies; four are Llama 3's factor, low, high and first ℓ_max"
+    )
     tied: bool = departure(False, "W_u = W_eᵀ, one matrix for embedding and unembedding")
     shared: int = departure(1, "how many consecutive layers share one set of parameters; all of them if no stack has more (ALBERT)")
     scaled: bool = departure(False, "token embeddings are √d_e W_e[:,v]")
@@ -90,7 +103,7 @@ class Hyper(HasSpecialTokens):
                 object.__setattr__(self, symbol, self.d_e // self.H)
         if self.special is not None:
             inside = isinstance(self.special, SpecialTokens) and all(
-                is_integer(token) and 0 <= token < self.N_V for token in self.special.ids
+                is_integer(token) and 0 <= token < self.N_V for token in (*self.special.ids, *self.special.never)
             )
             self.require("special", inside, f"IDs from 0 to N_V−1 with N_V = {self.N_V}")
         for flag in ("norm_first", "tied", "scaled", "init_residual"):
@@ -107,8 +120,10 @@ class Hyper(HasSpecialTokens):
 
     def _check_positions(self) -> None:
         self.require("positions", self.positions in self.position_schemes(), " or ".join(self.position_schemes()))
-        for scheme in self.position_schemes():
+        for scheme in POSITIONS:
             for name in POSITIONS[scheme].fields:
+                if not hasattr(self, name):
+                    continue
                 if scheme != self.positions:
                     expected = f"None with positions={self.positions}; it belongs to positions={scheme}"
                     self.require(name, getattr(self, name) is None, expected)
@@ -119,7 +134,7 @@ class Hyper(HasSpecialTokens):
     @classmethod
     def position_schemes(cls) -> tuple[str, ...]:
         """Those that this architecture can have."""
-        return tuple(name for name, scheme in POSITIONS.items() if not scheme.decoder_only or issubclass(cls, DHyper))
+        return tuple(name for name, scheme in POSITIONS.items() if scheme.algorithms is None or cls.algorithm in scheme.algorithms)
 
     @property
     def special_tokens(self) -> SpecialTokens:
@@ -128,7 +143,12 @@ class Hyper(HasSpecialTokens):
     @property
     def heads(self) -> Heads:
         assert self.d_attn is not None and self.d_mid is not None
-        return Heads(self.H, self.d_attn, self.d_mid)
+        return Heads(self.H, self.d_attn, self.d_mid, self.H, self.bias)
+
+    @property
+    def matrices(self) -> dict[str, dict[str, int]]:
+        """The engine's matrices of a layer that are several of the paper's, above one another: their names without W, and rows."""
+        return self.heads.matrices | MLPS[self.activation].matrices(self.d_mlp)
 
     @property
     def stacks(self) -> dict[str, int]:
@@ -158,10 +178,14 @@ class Hyper(HasSpecialTokens):
     def departures(self) -> dict[str, Value]:
         """The fields in which this is not the paper."""
         values = {each.name: getattr(self, each.name) for each in fields(self) if not each.metadata.get("size")}
-        result: dict[str, Value] = {name: value for name, value in values.items() if value != self.paper(name)}
+        scheme = POSITIONS[self.positions]
+        usual = {name: scheme.default(self, name) for name in scheme.fields}  # what positions=… says already
+        result: dict[str, Value] = {name: value for name, value in values.items() if value != usual.get(name, self.paper(name))}
         heads = self.heads
         if heads.H * heads.d_attn != self.d_e or heads.H * heads.d_mid != self.d_e:
             result |= {"d_attn": heads.d_attn, "d_mid": heads.d_mid}
+        if self.d_rot != usual.get("d_rot"):
+            result["d_rot"] = self.d_rot
         return result
 
     @classmethod
@@ -180,7 +204,7 @@ class Hyper(HasSpecialTokens):
         """The same with some fields changed; what was derived from d_e or H is derived again."""
         for changed in DERIVED_SIZES.keys() & changes.keys():
             for symbol in DERIVED_SIZES[changed]:
-                derived = self.d_e // self.H if symbol in PER_HEAD else self.d_e
+                derived = self.heads.d_attn // 2 * 2 if symbol == "d_rot" else self.d_e // self.H if symbol in PER_HEAD else self.d_e
                 if getattr(self, symbol, None) == derived:
                     changes.setdefault(symbol, None)
         if changes.get("positions", self.positions) != self.positions:
@@ -210,15 +234,68 @@ class DHyper(Hyper):
     L: int = size("layers")
     d_r: int | None = size("length of a relative position's sinusoid; d_e unless given", optional=True)
     norm_first: bool = departure(True, "norms before the sub-layers, as in Algorithm 10, or after them, as in Algorithm 9")
-    band: int | None = departure(None, "layers 2, 4, 6, … attend to the token and the band − 1 before it")
+    H_kv: int | None = departure(None, "heads of keys and values, which groups of the H heads share (grouped queries); H unless given")
+    parallel: bool = departure(False, "attention and MLP of a layer read the same X, each through its own norm (GPT-NeoX)")
+    qk_norm: bool = departure(False, "a norm of every head's queries and one of its keys (Qwen 3)")
+    band: int | None = departure(None, "sliding window: some layers attend to the token and the band − 1 before it, see band_pattern")
+    band_pattern: str = departure("01", "which layers have the band, repeated: 01 every second (GPT-3), 1 all (Mistral)")
+
+    def __post_init__(self) -> None:
+        divides = self.H_kv is None or (is_integer(self.H_kv) and self.H_kv >= 1 and is_integer(self.H) and self.H % self.H_kv == 0)
+        self.require("H_kv", divides, f"a divisor of H = {self.H}, or None")
+        if self.H_kv == self.H:
+            object.__setattr__(self, "H_kv", None)
+        self.require("band", self.band is None or (is_integer(self.band) and self.band >= 1), "a width of at least 1, or None")
+        pattern = isinstance(self.band_pattern, str) and self.band_pattern and not set(self.band_pattern) - {"0", "1"}
+        self.require("band_pattern", bool(pattern), "a string of 0 and 1, such as 01")
+        super().__post_init__()
+        everywhere = self.band is None or "0" not in self.band_pattern
+        self.require("shared", self.shared == 1 or everywhere, "1 with a band that is not in every layer")
+        for flag in ("parallel", "qk_norm"):
+            self.require(flag, isinstance(getattr(self, flag), bool), "True or False")
+        self.require("parallel", self.norm_first or not self.parallel, "False with norm_first=False")
+        self.require("qk_norm", not (self.qk_norm and NORMS[self.norm].running), f"False with norm={self.norm}")
+
+    @property
+    def heads(self) -> Heads:
+        return replace(super().heads, H_kv=self.H_kv or self.H)
+
+    def mask(self, stack: str, l: int) -> Mask:
+        return Causal() if self.band is None or self.band_pattern[l % len(self.band_pattern)] == "0" else Band(self.band)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatoHyper(DHyper):
+    """Gato: Algorithm 10 with an embedding for every modality. N_V counts text, the bins of values and the separator."""
+
+    replaced: ClassVar[str] = "line 2, which embeds text, image patches, values and actions"
+
+    N_loc: int = size("indices within a timestep that have an embedding", default=LOCAL)
+    N_grid: int = size("rows of an image that have an embedding, and columns", default=GRID)
+    C: int = size("channels of an image: 3 of a coloured one, 1 of a grey one", default=3)
+    C_r: int = size("channels inside the ResNet block of image patches", default=32)
+    G: int = size("groups of these channels that are normalized together", default=8)
+    sigma: int = size("σ, the stride of the block's first convolution", default=4)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require("band", self.band is None or (is_integer(self.band) and self.band >= 1), "a width of at least 1, or None")
-        self.require("shared", self.shared == 1 or self.band is None, "1 with a band, which is not in every layer")
+        self.require("G", self.C_r % self.G == 0, f"a divisor of C_r = {self.C_r}")
+        self.require("sigma", self.sigma in STRIDES, " or ".join(map(str, STRIDES)))
 
-    def mask(self, stack: str, l: int) -> Mask:
-        return Causal() if self.band is None or l % 2 == 0 else Band(self.band)
+    @property
+    def k_0(self) -> int:
+        """Rows of a first kernel: neighbours overlap by 2."""
+        return self.sigma + 2
+
+    @property
+    def k(self) -> int:
+        """Rows of a later one."""
+        return 3
+
+    @property
+    def d_Z(self) -> int:
+        """How many numbers the block makes of a patch."""
+        return self.C_r * (PATCH // self.sigma) ** 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,6 +308,7 @@ class EHyper(Hyper):
     d_f: int | None = size("width of the final projection; d_e unless given", optional=True)
     segments: int = departure(0, "how many segments have an embedding W_s[:,s] of their own")
     embedding_norm: bool = departure(False, "a norm of the embeddings")
+    head: str = departure("projection", _choices(ENCODER_HEADS), ENCODER_HEADS)
     output_bias: bool = departure(False, "P = softmax(W_u X + b_u 1ᵀ)")
     mask_split: tuple[float, float, float] = departure(
         (1.0, 0.0, 0.0), "of the tokens to predict: masked, replaced by a random token, kept"
@@ -248,6 +326,8 @@ class EHyper(Hyper):
         split = self.mask_split
         shares = isinstance(split, tuple) and len(split) == 3 and all(is_real(share) and share >= 0 for share in split)
         self.require("mask_split", shares and abs(sum(split) - 1) < 1e-9, "three shares that add up to 1")
+        if not ENCODER_HEADS[self.head].projects:
+            self.require("d_f", self.d_f == self.d_e, f"d_e = {self.d_e}, for head={self.head} has no W_f")
         if self.tied:
             self.require("d_f", self.d_f == self.d_e, f"d_e = {self.d_e}, for tied=True shares W_e with W_u")
 
@@ -274,6 +354,11 @@ class EDHyper(Hyper):
     L_enc: int = size("layers of the encoder")
     L_dec: int = size("layers of the decoder")
     activation: str = departure("ReLU", Hyper.doc("activation"), MLPS)
+    output_bias: bool = departure(False, EHyper.doc("output_bias"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require("output_bias", isinstance(self.output_bias, bool), "True or False")
 
     @property
     def stacks(self) -> dict[str, int]:
@@ -289,7 +374,7 @@ class EDHyper(Hyper):
 def from_dict(data: Mapping[str, Any]) -> DHyper | EHyper | EDHyper:
     """Hyperparameters from their `to_dict`."""
     kinds: dict[str, type[DHyper] | type[EHyper] | type[EDHyper]] = {
-        kind.__name__: kind for kind in (DHyper, EHyper, ClassifierHyper, EDHyper)
+        kind.__name__: kind for kind in (DHyper, GatoHyper, EHyper, ClassifierHyper, EDHyper)
     }
     values = dict(data)
     kind = kinds.get(values.pop("kind", ""))
@@ -299,7 +384,7 @@ def from_dict(data: Mapping[str, Any]) -> DHyper | EHyper | EDHyper:
     if unknown:
         raise ValueError(f"{min(unknown)}: Algorithm {kind.algorithm} has no such hyperparameter")
     if isinstance(values.get("special"), dict):
-        values["special"] = SpecialTokens(**values["special"])
+        values["special"] = SpecialTokens(**values["special"] | {"never": tuple(values["special"].get("never", ()))})
     arguments: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     return kind(**arguments)
 

@@ -13,6 +13,7 @@ class Norm:
     kept: int  # vectors that a training step keeps of one token
     doc: str = ""
     running: bool = False  # whether it has running statistics, a mean and a variance, which no gradient trains
+    initial: float = 1.0  # γ before training
 
     def shapes(self, gamma: str, width: int) -> Shapes:
         """The parameters of the norm whose γ has this name."""
@@ -26,7 +27,8 @@ class Norm:
 
 NORMS: dict[str, Norm] = {
     "layer_norm": Norm(offset=True, kept=2, doc="the paper's, of each token by itself"),
-    "RMSnorm": Norm(offset=False, kept=3, doc="layer_norm with m = β = 0"),
+    "RMSnorm": Norm(offset=False, kept=2, doc="layer_norm with m = β = 0"),
+    "RMSnorm_1p": Norm(offset=False, kept=2, doc="RMSnorm with the scale 1 + γ (Gemma)", initial=0.0),
     "batch_norm": Norm(
         offset=True,
         kept=2,

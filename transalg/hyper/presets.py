@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from transalg.hyper.hyper import DHyper, EDHyper, EHyper, Value
+from transalg.hyper.hyper import DHyper, EDHyper, EHyper, GatoHyper, Value
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,51 @@ def _gopher(layers: int, width: int, heads: int, head: int) -> DHyper:
     )  # fmt: skip
 
 
-VASWANI, DEVLIN, RADFORD, BROWN, RAE = (
+def _gato(layers: int, width: int, heads: int, head: int, channels: int) -> GatoHyper:
+    """GEGLU halves the listed width of the MLP, 4 d_e: one half is the gate, the other the value."""
+    return GatoHyper(
+        N_V=33_024, ell_max=1024, L=layers, H=heads, d_e=width, d_mlp=2 * width, d_attn=head, d_mid=head, C_r=channels, G=32,
+        positions="relative", activation="GEGLU", tied=True, dropout=0.1,
+    )  # fmt: skip
+
+
+def _llama(layers: int, width: int, heads: int, hidden: int, **more: Value) -> DHyper:
+    sizes: dict[str, Value] = {"N_V": 32_000, "ell_max": 4096, "L": layers, "H": heads, "d_e": width, "d_mlp": hidden}
+    departures: dict[str, Value] = {
+        "positions": "rotary", "norm": "RMSnorm", "activation": "SwiGLU", "bias": "none", "init_std": 0.02,
+    }  # fmt: skip
+    return DHyper(**sizes | departures | more)  # type: ignore[arg-type]
+
+
+def _neox(layers: int, width: int, heads: int) -> DHyper:
+    return DHyper(
+        N_V=50_304, ell_max=2048, L=layers, H=heads, d_e=width, d_mlp=4 * width, d_rot=width // heads // 4,
+        positions="rotary", parallel=True, init_std=0.02,
+    )  # fmt: skip
+
+
+TOUVRON, META, ZHANG, ALLAL, JIANG, QWEN2, QWEN3, GEMMA, BIDERMAN = (
+    "Touvron et al. 2023",
+    "Grattafiori et al. 2024",
+    "Zhang et al. 2024",
+    "Ben Allal et al. 2025",
+    "Jiang et al. 2023",
+    "Yang et al. 2024",
+    "Yang et al. 2025",
+    "Gemma Team 2024",
+    "Biderman et al. 2023",
+)
+VASWANI, DEVLIN, RADFORD, BROWN, RAE, REED = (
     "Vaswani et al. 2017",
     "Devlin et al. 2019",
     "Radford et al. 2019",
     "Brown et al. 2020",
     "Rae et al. 2021",
+    "Reed et al. 2022",
 )
 WIDTH = "the width of GPT-3's band is not published"
+BLOCK = "the sizes of Gato's ResNet block are not published; C_r is the one with which the count has the published digits"
+SEPARATOR = "33,024 token IDs are 32,000 of text, the separator among them, and 1,024 bins"
 
 PRESETS: dict[str, Preset] = {
     "transformer-base": Preset(
@@ -90,6 +127,75 @@ PRESETS: dict[str, Preset] = {
     "gopher-1.4b": Preset(_gopher(24, 2048, 16, 128), "1.4B", RAE),
     "gopher-7.1b": Preset(_gopher(32, 4096, 32, 128), "7.1B", RAE),
     "gopher-280b": Preset(_gopher(80, 16384, 128, 128), "280B", RAE),
+    "gato-79m": Preset(_gato(8, 768, 24, 32, 64), "79M", REED, f"{SEPARATOR}; {BLOCK}"),
+    "gato-364m": Preset(_gato(12, 1536, 12, 128, 32), "364M", REED, f"{SEPARATOR}; {BLOCK}"),
+    "gato-1.18b": Preset(_gato(24, 2048, 16, 128, 32), "1.18B", REED, f"{SEPARATOR}; {BLOCK}"),
+    "llama-2-7b": Preset(_llama(32, 4096, 32, 11008), "6.74B", TOUVRON),
+    "llama-3-8b": Preset(_llama(32, 4096, 32, 14336, N_V=128_256, ell_max=8192, H_kv=8, rotary_base=500_000.0), "8.03B", META),
+    "llama-3.2-1b": Preset(
+        _llama(
+            *(16, 2048, 32, 8192),
+            N_V=128_256,
+            ell_max=131_072,
+            H_kv=8,
+            tied=True,
+            rotary_base=500_000.0,
+            rotary_scaling=(32.0, 1.0, 4.0, 8192.0),
+        ),
+        *("1.24B", META),
+    ),
+    "tinyllama-1.1b": Preset(_llama(22, 2048, 32, 5632, ell_max=2048, H_kv=4), "1.10B", ZHANG),
+    "smollm2-135m": Preset(
+        _llama(30, 576, 9, 1536, N_V=49_152, ell_max=8192, H_kv=3, tied=True, rotary_base=100_000.0, init_std=1 / 24), "135M", ALLAL
+    ),
+    "smollm2-360m": Preset(_llama(32, 960, 15, 2560, N_V=49_152, ell_max=8192, H_kv=5, tied=True, rotary_base=100_000.0), "362M", ALLAL),
+    "mistral-7b": Preset(_llama(32, 4096, 32, 14336, ell_max=32_768, H_kv=8, band=4096, band_pattern="1"), "7.24B", JIANG),
+    "qwen2.5-0.5b": Preset(
+        _llama(
+            *(24, 896, 14, 4864),
+            N_V=151_936,
+            ell_max=32_768,
+            H_kv=2,
+            tied=True,
+            bias="qkv",
+            eps=1e-6,
+            rotary_base=1_000_000.0,
+        ),
+        *("0.49B", QWEN2),
+    ),
+    "qwen3-0.6b": Preset(
+        _llama(
+            *(28, 1024, 16, 3072),
+            N_V=151_936,
+            ell_max=40_960,
+            H_kv=8,
+            d_attn=128,
+            d_mid=128,
+            tied=True,
+            qk_norm=True,
+            eps=1e-6,
+            rotary_base=1_000_000.0,
+        ),
+        *("0.6B", QWEN3),
+    ),
+    "gemma-2b": Preset(
+        _llama(
+            *(18, 2048, 8, 16384),
+            N_V=256_000,
+            ell_max=8192,
+            H_kv=1,
+            d_attn=256,
+            d_mid=256,
+            eps=1e-6,
+            norm="RMSnorm_1p",
+            activation="tanh_GEGLU",
+            scaled=True,
+            tied=True,
+        ),
+        *("2.51B", GEMMA),
+    ),
+    "pythia-70m": Preset(_neox(6, 512, 8), "70M", BIDERMAN),
+    "pythia-160m": Preset(_neox(12, 768, 12), "162M", BIDERMAN),
 }
 
 

@@ -6,8 +6,9 @@ matrix a row for each token or position: W_e here is the transpose of the paper'
 """
 
 from transalg.hyper import embedding, unembedding
-from transalg.hyper.heads import Shapes, linear
-from transalg.hyper.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.hyper.head import ENCODER_HEADS
+from transalg.hyper.heads import BIASES, Shapes, linear
+from transalg.hyper.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, GatoHyper, Hyper
 from transalg.hyper.mlp import MLPS
 from transalg.hyper.norm import NORMS
 from transalg.hyper.positions import POSITIONS
@@ -15,8 +16,7 @@ from transalg.hyper.positions import POSITIONS
 
 def shapes(hyper: Hyper) -> Shapes:
     """The shape of every parameter of the engine's model, under its name."""
-    architecture = {DHyper: _decoder, EHyper: _encoder, ClassifierHyper: _classifier, EDHyper: _encoder_decoder}[type(hyper)]
-    return embedding.shapes(hyper) | architecture(hyper)
+    return embedding.shapes(hyper) | _ARCHITECTURES[type(hyper)](hyper)
 
 
 def below(shapes: Shapes, name: str) -> Shapes:
@@ -42,15 +42,16 @@ def _classifier(hyper: Hyper) -> Shapes:
 
 def _encoding(hyper: Hyper) -> Shapes:
     """Up to line 11 of Algorithm 9."""
-    d_f = hyper.sizes()["d_f"]
-    return _layers("layers", hyper) | linear("W_f", d_f, hyper.d_e) | NORMS[hyper.norm].shapes("gamma", d_f)
+    assert isinstance(hyper, EHyper)
+    head = ENCODER_HEADS[hyper.head].shapes(hyper.sizes()["d_f"], hyper.d_e, NORMS[hyper.norm])
+    return _layers("layers", hyper) | head
 
 
 def _encoder_decoder(hyper: Hyper) -> Shapes:
     norm, result = NORMS[hyper.norm], _layers("enc", hyper)
     for i in range(hyper.parameter_sets("dec")):
         layer = _under("W_dec", _self_attention(hyper)) | _under("W_ed", hyper.heads.cross_shapes(hyper.d_e))
-        layer |= MLPS[hyper.activation].shapes(3, hyper.d_e, hyper.d_mlp)
+        layer |= _mlp(hyper, 3)
         for gamma in ("gamma3", "gamma4", "gamma5"):
             layer |= norm.shapes(gamma, hyper.d_e)
         result |= _under(f"dec.{i}", layer)
@@ -63,9 +64,26 @@ def _layers(stack: str, hyper: Hyper) -> Shapes:
     """Layers of self-attention and an MLP, each set of parameters once."""
     norm = NORMS[hyper.norm]
     layer = _under("W", _self_attention(hyper)) | norm.shapes("gamma1", hyper.d_e)
-    layer |= MLPS[hyper.activation].shapes(1, hyper.d_e, hyper.d_mlp) | norm.shapes("gamma2", hyper.d_e)
+    layer |= _mlp(hyper, 1) | norm.shapes("gamma2", hyper.d_e)
     return {f"{stack}.{i}.{key}": shape for i in range(hyper.parameter_sets(stack)) for key, shape in layer.items()}
 
 
+def _mlp(hyper: Hyper, number: int) -> Shapes:
+    return MLPS[hyper.activation].shapes(number, hyper.d_e, hyper.d_mlp, bias=BIASES[hyper.bias].mlp)
+
+
 def _self_attention(hyper: Hyper) -> Shapes:
-    return hyper.heads.self_shapes(hyper.d_e) | POSITIONS[hyper.positions].attention_shapes(hyper)
+    heads, norm = hyper.heads, NORMS[hyper.norm]
+    norms = (
+        norm.shapes("gamma_q", heads.d_attn) | norm.shapes("gamma_k", heads.d_attn) if isinstance(hyper, DHyper) and hyper.qk_norm else {}
+    )
+    return heads.self_shapes(hyper.d_e) | norms | POSITIONS[hyper.positions].attention_shapes(hyper)
+
+
+_ARCHITECTURES = {
+    DHyper: _decoder,
+    GatoHyper: _decoder,
+    EHyper: _encoder,
+    ClassifierHyper: _classifier,
+    EDHyper: _encoder_decoder,
+}

@@ -1,7 +1,7 @@
 """The special tokens (§4): mask, bos and eos have explicit IDs. By default they are the paper's, the last three of the vocabulary."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 Index = TypeVar("Index", bound=Any)  # a whole number, or an array or a tensor of them
@@ -9,7 +9,7 @@ Index = TypeVar("Index", bound=Any)  # a whole number, or an array or a tensor o
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """The IDs of mask, bos and eos; None for one that a vocabulary lacks.
+    """The IDs of mask, bos and eos; None for one that a vocabulary lacks. What checkpoints of others have beside them, `never` and `context_bos`.
 
     >>> SpecialTokens.last(11)
     SpecialTokens(mask=8, bos=9, eos=10)
@@ -20,6 +20,8 @@ class SpecialTokens:
     mask: int | None
     bos: int | None
     eos: int | None
+    context_bos: bool = field(default=True, repr=False)  # whether z of a pair begins with bos, as x does
+    never: tuple[int, ...] = field(default=(), repr=False)  # tokens that decoding never writes, such as padding
 
     @classmethod
     def last(cls, N_V: int) -> "SpecialTokens":

@@ -7,12 +7,25 @@ torch.Size([50257, 12288])
 
 import torch
 
-from .architectures import MODELS, Classifier, DTransformer, EDTransformer, ETransformer, Model, build
+from .architectures import MODELS, Classifier, DTransformer, EDTransformer, ETransformer, Gato, Model, build
 from .cache import Cache
 from .loss import log_loss
+from .mixed import MixedBatch
 
 # glibc returns blocks above a threshold to the system as soon as they are free, and raises the threshold to the largest freed so far, 32 MB
 # at most. Without this the system would clear the pages of a training step each time. Nothing is written, so it takes no memory.
 torch.empty(2**25 - 2**14, dtype=torch.uint8)
 
-__all__ = ["MODELS", "Cache", "Classifier", "DTransformer", "EDTransformer", "ETransformer", "Model", "build", "log_loss"]
+__all__ = [
+    "MODELS",
+    "Cache",
+    "Classifier",
+    "DTransformer",
+    "EDTransformer",
+    "ETransformer",
+    "Gato",
+    "MixedBatch",
+    "Model",
+    "build",
+    "log_loss",
+]

@@ -8,33 +8,29 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, GatoHyper, Hyper
 from transalg.model.attention import Tokens
 from transalg.model.cache import Cache
 from transalg.model.checks import Lengths, row_lengths, token_ids, within
-from transalg.model.decoder import Decoder, evaluating
+from transalg.model.decoder import Decoder, DecoderOnly, evaluating
+from transalg.model.gato import Gato as Gato
+from transalg.model.head import ENCODER_HEADS
 from transalg.model.layers import DecoderLayer, Layer
 from transalg.model.layout import Layout, layout, paired
-from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
 from transalg.model.parameters import Made
 from transalg.model.pooling import POOLINGS
 from transalg.model.transformer import IDs, Logits, ModelHyper, Transformer
 
 
-class DTransformer(Decoder[DHyper]):
+class DTransformer(DecoderOnly[DHyper]):
     """Algorithm 10, decoder-only: logits of P̂(x[t+1] | x[1:t])."""
 
     hyper_kind = DHyper
 
     def __init__(self, hyper: DHyper, *, generator: torch.Generator | None = None, **made: Unpack[Made]) -> None:
         super().__init__(hyper, **made)
-        self.layers = self._stack("layers", Layer)
         self.reset_parameters(generator)
-
-    @property
-    def decoding_layers(self) -> list[nn.Module]:
-        return self.in_order("layers")
 
     def forward(self, ids: IDs, lengths: Lengths = None) -> Logits:
         """Logits, B × ℓ × N_V, of what follows each token; 0 after a row's length."""
@@ -45,18 +41,7 @@ class DTransformer(Decoder[DHyper]):
         """X of line 10, a row for each token of the batch, and its layout."""
         ids = token_ids("ids", ids, self.hyper.ell_max)
         tokens = layout(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
-        X = self._embed("ids", ids, tokens)
-        for layer in self.in_order("layers"):
-            X = self._through(layer, X, tokens)
-        return self.last_norm(X), tokens
-
-    def last_norm(self, X: Tokens) -> Tokens:
-        """Line 10."""
-        return _norm(self, X, "gamma")
-
-    def cache(self, batch: int, ell: int | None = None) -> Cache:
-        """Memory to decode `batch` rows of up to ℓ tokens, ℓ_max unless given."""
-        return self._new_cache(batch, ell)
+        return self._through_layers(self._embed("ids", ids, tokens), tokens), tokens
 
 
 class Encoder(Transformer[ModelHyper]):
@@ -93,7 +78,7 @@ class Encoder(Transformer[ModelHyper]):
         if picked is not None:
             over_tokens = self.training and NORMS[self.hyper.norm].over_tokens
             return self.head(X)[picked] if over_tokens else self.head(X[picked])
-        return _norm(self, self.linear(X, "W_f", "b_f", MLPS[self.hyper.activation].activation), "gamma")
+        return ENCODER_HEADS[self.hyper.head].compute(self, self.hyper, X)
 
 
 class ETransformer(Encoder[EHyper]):
@@ -185,7 +170,7 @@ class EDTransformer(Decoder[EDHyper]):
         with evaluating(self):
             Z, tokens = self.encode(z, z_lengths)
         for layer in self.in_order("dec"):
-            k, v = (tokens.pad(part).transpose(1, 2).contiguous() for part in layer.keys_and_values(Z))  # type: ignore[operator]
+            k, v = (tokens.pad(part).transpose(1, 2).contiguous() for part in layer.keys_and_values(Z, tokens))  # type: ignore[operator]
             cache.cross.append((k, v))
         if tokens.token_index is not None:
             token_mask = torch.zeros(z.numel(), dtype=torch.bool, device=z.device).index_fill(0, tokens.token_index, True)
@@ -198,9 +183,10 @@ def _norm(model: Transformer[ModelHyper], X: Tokens, gamma: str) -> Tokens:
     return NORMS[model.hyper.norm].apply(model, X, gamma, model.hyper.eps)
 
 
-Model = DTransformer | ETransformer | Classifier | EDTransformer
+Model = DTransformer | Gato | ETransformer | Classifier | EDTransformer
 MODELS: dict[type[Hyper], Callable[..., Model]] = {
     DHyper: DTransformer,
+    GatoHyper: Gato,
     EHyper: ETransformer,
     ClassifierHyper: Classifier,
     EDHyper: EDTransformer,

@@ -9,10 +9,13 @@ from torch import Tensor
 from transalg.formal import DTheta, EDTheta, ETheta
 from transalg.formal.classification import ECTheta
 from transalg.formal.domains import refuse
-from transalg.formal.systems import BERTClassifierTheta, BERTTheta, PreNormEDTheta
+from transalg.formal.gato import GatoTheta
+from transalg.formal.heads import GroupedMHAttentionTheta, NormedMHAttentionTheta
+from transalg.formal.resnet import ResNetTheta
+from transalg.formal.systems import BERTClassifierTheta, BERTTheta, MarianTheta, PreNormEDTheta
 from transalg.formal.theta import DecoderLayer, Layer, MHAttentionTheta, Statistics, TransformerTheta
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper, SpecialTokens
-from transalg.hyper.embedding import TABLES
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, GatoHyper, Hyper, SpecialTokens
+from transalg.hyper.embedding import PATCHES, TABLES
 from transalg.hyper.hyper import Value
 from transalg.hyper.norm import NORMS as NORM_PARAMETERS
 from transalg.hyper.positions import POSITIONS as POSITION_PARAMETERS
@@ -22,24 +25,29 @@ from transalg.model.norm import NORMS
 from transalg.model.positions import POSITIONS
 
 Named = dict[str, Tensor]
+PROJECTION = ("W", "b")  # the letters of a matrix and its bias
+PROJECTIONS = ("q", "k", "v", "o", "gate", *(f"mlp{number}" for number in (1, 2, 3, 4)))  # of a layer, each with a bias in the paper
 KINDS: dict[type[Hyper], tuple[type[TransformerTheta], ...]] = {  # the paper's θ, and the one with all that the engine may have
     DHyper: (DTheta,),
+    GatoHyper: (GatoTheta,),
     EHyper: (ETheta, BERTTheta),
     ClassifierHyper: (ECTheta, BERTClassifierTheta),
-    EDHyper: (EDTheta, PreNormEDTheta),
+    EDHyper: (EDTheta, PreNormEDTheta, MarianTheta),
 }
 
 
 def theta_kind(hyper: Hyper) -> type[TransformerTheta]:
     """The paper's θ where it has all that the model has."""
-    return KINDS[type(hyper)][0 if plain(hyper) else -1]
+    kinds = KINDS[type(hyper)]
+    return kinds[0] if plain(hyper) else kinds[-1 if getattr(hyper, "output_bias", True) else 1]
 
 
 def plain(hyper: Hyper) -> bool:
     """Whether the lines of Algorithms 8 and 9, up to their components, are what the model computes, and their θ has all that it has."""
     if isinstance(hyper, DHyper):
         return True
-    more = isinstance(hyper, EHyper) and (hyper.segments or hyper.embedding_norm or hyper.output_bias)
+    more = isinstance(hyper, EHyper) and (hyper.segments or hyper.embedding_norm or hyper.head != "projection")
+    more = more or getattr(hyper, "output_bias", False)
     return not (more or hyper.norm_first) and MLPS[hyper.activation].literal and NORMS[hyper.norm].literal
 
 
@@ -54,12 +62,14 @@ def theta_of(hyper: Hyper, state: Mapping[str, Tensor], dtype: torch.dtype, *, g
         for formal_symbol, value in _apart(symbol, part, hyper):
             named[f"{stack}.{formal_symbol}" if stack else formal_symbol] = value.to(dtype, copy=True).contiguous()
     named = _in_every_layer(hyper, named, gradient)
-    further = {name: named.pop(name) for name in list(named) if _further(name)}
     for name, value in _absent(hyper, named, gradient).items():
         named.setdefault(name, value)
     special = None if hyper.special is None else (hyper.special.mask, hyper.special.bos, hyper.special.eos)
-    theta = theta_kind(hyper).from_named(named, special)
-    return _widened(theta, hyper, further) if further else theta
+    stacks = {
+        stack: tuple(_layer(hyper, stack, _below(named, f"{stack}.{l}")) for l in range(count)) for stack, count in hyper.stacks.items()
+    }
+    further = {PATCHES: ResNetTheta.from_named(_below(named, PATCHES))} if isinstance(hyper, GatoHyper) else {}
+    return theta_kind(hyper)(**_top(named), **stacks, **further, special=special)  # type: ignore[arg-type]
 
 
 def with_statistics(hyper: Hyper, theta: TransformerTheta, buffers: Named, dtype: torch.dtype) -> TransformerTheta:
@@ -72,7 +82,8 @@ def with_statistics(hyper: Hyper, theta: TransformerTheta, buffers: Named, dtype
 
 def _statistics(hyper: Hyper) -> dict[str, tuple[str, ...]]:
     """The names of the running statistics of every norm that has some, under that of its γ."""
-    names = {name: name.rpartition(".") for name in shapes(hyper) if name.rpartition(".")[2].startswith("gamma")}
+    of_tokens = (name for name in shapes(hyper) if not name.startswith(PATCHES))
+    names = {name: name.rpartition(".") for name in of_tokens if name.rpartition(".")[2].startswith("gamma")}
     statistics = NORM_PARAMETERS[hyper.norm].statistics
     return {name: tuple(stack + dot + one for one in statistics(gamma)) for name, (stack, dot, gamma) in names.items() if statistics(gamma)}
 
@@ -82,7 +93,7 @@ def _in_every_layer(hyper: Hyper, named: Named, gradient: bool) -> Named:
     result: Named = {}
     for name, part in named.items():
         stack, _, symbol = name.partition(".")
-        if not symbol:
+        if stack not in hyper.stacks:
             result[name] = part
             continue
         which, _, symbol = symbol.partition(".")
@@ -92,36 +103,36 @@ def _in_every_layer(hyper: Hyper, named: Named, gradient: bool) -> Named:
     return result
 
 
-def _further(name: str) -> bool:
-    """Whether a parameter belongs to a unit, and the paper's layers have none of that name: 𝒲's by their last part, a layer's by theirs."""
-    stack, _, symbol = name.rpartition(".")
-    if "." not in stack:
-        return False
-    kinds = (MHAttentionTheta,) if ".W" in stack else (Layer, DecoderLayer)
-    return not any(symbol in {part.name for part in fields(kind)} for kind in kinds)
+def attention_theta(hyper: Hyper) -> type[MHAttentionTheta]:
+    """𝒲 of a self-attention: the paper's where it has all that the model has."""
+    if isinstance(hyper, DHyper) and hyper.qk_norm:
+        return NormedMHAttentionTheta
+    if hyper.heads.H_kv != hyper.heads.H:
+        return GroupedMHAttentionTheta
+    return POSITIONS[hyper.positions].attention_theta or MHAttentionTheta
 
 
-def _widened(theta: TransformerTheta, hyper: Hyper, named: Named) -> TransformerTheta:
-    """θ whose layers have the further parameters of the model's units: of positions in every self-attention, of the MLP in every layer."""
-    attention_kind, mlp, stacks = POSITIONS[hyper.positions].attention_theta, MLPS[hyper.activation], {}
-    for stack in hyper.stacks:
-        layers = []
-        for l, layer in enumerate(getattr(theta, stack)):
-            plain_layer = isinstance(layer, Layer)
-            attention = "W" if plain_layer else "W_dec"
-            parts = {part.name: getattr(layer, part.name) for part in fields(layer)}
-            heads = {part.name: getattr(parts[attention], part.name) for part in fields(MHAttentionTheta)}
-            parts[attention] = attention_kind(**heads, **_under(named, f"{stack}.{l}.{attention}."))
-            kind = mlp.layer_theta if plain_layer else mlp.decoder_layer_theta
-            layers.append(kind(**parts | _under(named, f"{stack}.{l}.")))
-        stacks[stack] = tuple(layers)
-    return replace(theta, **stacks)  # type: ignore[arg-type]
+def _layer(hyper: Hyper, stack: str, named: Named) -> Layer | DecoderLayer:
+    """A layer of θ with all that the model's units have."""
+    mlp, of_decoder = MLPS[hyper.activation], stack == "dec"
+    parts: dict[str, Tensor | MHAttentionTheta] = {**_top(named)}
+    if of_decoder:
+        parts |= {"W_dec": attention_theta(hyper).from_named(_below(named, "W_dec"))}
+        parts |= {"W_ed": MHAttentionTheta.from_named(_below(named, "W_ed"))}
+    else:
+        parts |= {"W": attention_theta(hyper).from_named(_below(named, "W"))}
+    kind = mlp.decoder_layer_theta if of_decoder else mlp.layer_theta
+    return kind(**parts)  # type: ignore[arg-type]
 
 
-def _under(named: Named, prefix: str) -> Named:
-    """The parameters with this prefix and no further dot, without it."""
-    inside = {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
-    return {name: value for name, value in inside.items() if "." not in name}
+def _below(named: Named, name: str) -> Named:
+    """What stands below this name, without it."""
+    return {key.removeprefix(f"{name}."): value for key, value in named.items() if key.startswith(f"{name}.")}
+
+
+def _top(named: Named) -> Named:
+    """What stands below no other."""
+    return {name: value for name, value in named.items() if "." not in name}
 
 
 def _apart(symbol: str, part: Tensor, hyper: Hyper) -> list[tuple[str, Tensor]]:
@@ -130,9 +141,13 @@ def _apart(symbol: str, part: Tensor, hyper: Hyper) -> list[tuple[str, Tensor]]:
     letter, _, matrices = symbol.partition("_")
     if symbol in TABLES:
         return [(symbol, part.mT)]
-    if matrices in heads.matrices:
-        pieces = torch.split(part, list(heads.matrices[matrices]))
-        return [(f"{letter}_{one}", torch.unflatten(piece, 0, (heads.H, -1))) for one, piece in zip(matrices, pieces, strict=True)]
+    if letter in PROJECTION and matrices in hyper.matrices:
+        rows = hyper.matrices[matrices]
+        pieces = zip(rows, torch.split(part, list(rows.values())), strict=True)
+        return [
+            (f"{letter}_{one}", torch.unflatten(piece, 0, (heads.counts[one], -1)) if one in heads.counts else piece)
+            for one, piece in pieces
+        ]
     if _stacked(symbol, hyper):
         return [(symbol, torch.unflatten(part, 0, (heads.H, -1)))]
     return [(symbol, part)]
@@ -149,11 +164,20 @@ def _absent(hyper: Hyper, named: Named, gradient: bool) -> Named:
     parts: Named = {
         name.replace("gamma", "beta"): torch.zeros_like(part) for name, part in named.items() if name.rpartition(".")[2].startswith("gamma")
     }
+    for name, part in named.items():  # projections without a bias
+        stack, dot, symbol = name.rpartition(".")
+        if dot and symbol.startswith("W_") and symbol.removeprefix("W_") in PROJECTIONS:
+            parts[f"{stack}.b{symbol[1:]}"] = part.new_zeros(part.shape[:-1])
     if theta_kind(hyper) in (BERTTheta, BERTClassifierTheta):
         parts |= {"W_s": W_e.new_zeros(hyper.d_e, 1), "gamma_e": W_e.new_ones(hyper.d_e), "beta_e": W_e.new_zeros(hyper.d_e)}
     if theta_kind(hyper) is BERTTheta:
         parts["b_u"] = W_e.new_zeros(hyper.N_V)
-    if theta_kind(hyper) is PreNormEDTheta:
+    if isinstance(hyper, EHyper):  # a head that lacks some of lines 10 and 11
+        if "W_f" not in named:
+            parts |= {"W_f": torch.eye(hyper.d_e).to(W_e), "b_f": W_e.new_zeros(hyper.d_e)}
+        if "gamma" not in named:
+            parts |= {"gamma": W_e.new_ones(hyper.sizes()["d_f"]), "beta": W_e.new_zeros(hyper.sizes()["d_f"])}
+    if issubclass(theta_kind(hyper), PreNormEDTheta):
         parts |= {f"gamma_{stack}": W_e.new_ones(hyper.d_e) for stack in hyper.stacks}
         parts |= {f"beta_{stack}": W_e.new_zeros(hyper.d_e) for stack in hyper.stacks}
     if not isinstance(hyper, ClassifierHyper):
@@ -182,10 +206,11 @@ def hyper_of(theta: TransformerTheta, kind: type[Hyper], departures: Mapping[str
         hyper = kind(**_shown(theta, sizes) | dict(departures))  # type: ignore[arg-type]
     of_positions = {name for scheme in POSITION_PARAMETERS.values() for name in scheme.fields}
     for symbol, size in sizes.items():
-        if symbol not in ("N_S", *of_positions) and getattr(hyper, symbol) != size:
-            raise refuse("theta", f"{symbol} = {getattr(hyper, symbol)}, as in hyper", size)
-    special = {name.removesuffix("_token"): token for name, token in theta.special_tokens.items()}
-    if SpecialTokens(**{name: special.get(name) for name in ("mask", "bos", "eos")}) != hyper.special_tokens:
+        expected = hyper.heads.H_kv if symbol == "H_kv" else getattr(hyper, symbol, None)
+        if symbol not in ("N_S", *of_positions) and expected != size:
+            raise refuse("theta", f"{symbol} = {expected}, as in hyper", size)
+    special = hyper.special_tokens
+    if any(theta.special_tokens.get(f"{name}_token") != getattr(special, name) for name in ("mask", "bos", "eos")):
         raise refuse("theta", f"the special tokens of hyper, {hyper.special_tokens}", theta.special)
     _check_positions(theta, hyper)
     if type(theta) is not theta_kind(hyper):
@@ -195,8 +220,10 @@ def hyper_of(theta: TransformerTheta, kind: type[Hyper], departures: Mapping[str
 
 def _check_positions(theta: TransformerTheta, hyper: Hyper) -> None:
     """θ has the parameters that its positions take, of the right sizes."""
-    expected = POSITION_PARAMETERS[hyper.positions].attention_shapes(hyper)
-    if expected and not isinstance(_attentions(theta)[0], POSITIONS[hyper.positions].attention_theta):
+    expected, kind = POSITION_PARAMETERS[hyper.positions].attention_shapes(hyper), POSITIONS[hyper.positions].attention_theta
+    if kind is None:
+        return
+    if not isinstance(_attentions(theta)[0], kind):
         raise refuse("theta", f"positions={hyper.positions} with {', '.join(expected)} in every layer", "none of them")
     for symbol in POSITION_PARAMETERS[hyper.positions].fields:
         if theta.sizes().get(symbol) != getattr(hyper, symbol):
@@ -218,14 +245,19 @@ def _shown(theta: TransformerTheta, sizes: dict[str, int]) -> dict[str, Value]:
         shown["special"] = SpecialTokens(*theta.special)
     if isinstance(theta, BERTTheta | BERTClassifierTheta):
         shown |= {"segments": shown.pop("N_S"), "embedding_norm": True}
-    if isinstance(theta, BERTTheta):
+    if isinstance(theta, BERTTheta | MarianTheta):
         shown["output_bias"] = True
-    if isinstance(theta, PreNormEDTheta):
+    if type(theta) is PreNormEDTheta:
         shown["norm_first"] = True
+    if isinstance(theta, GatoTheta):
+        shown["sigma"] = theta.W_res.stride
+        shown = {name: value for name, value in shown.items() if name not in ("k_0", "k", "d_Z")}
     attention = type(_attentions(theta)[0])
     for name, scheme in POSITIONS.items():
-        if attention is not MHAttentionTheta and scheme.attention_theta is attention:
+        if scheme.attention_theta is attention:
             shown["positions"] = name
+    if attention is NormedMHAttentionTheta:
+        shown["qk_norm"] = True
     return shown
 
 
@@ -240,7 +272,7 @@ def state_of(theta: TransformerTheta, hyper: Hyper) -> Named:
     for stack, count in hyper.stacks.items():
         for l in range(count):
             _check_shared(theta, stack, l, hyper.shared)
-    state = {name: _together(_in_first_layer(name, hyper.shared), named, hyper) for name in shapes(hyper)}
+    state = {name: _together(_in_first_layer(name, hyper), named, hyper) for name in shapes(hyper)}
     for gamma, (m, v) in _statistics(hyper).items():
         if theta.statistics is None or gamma not in theta.statistics.m:
             raise refuse("theta", f"running statistics of {gamma}, for norm={hyper.norm}", "none")
@@ -256,10 +288,10 @@ def _check_shared(theta: TransformerTheta, stack: str, l: int, n: int) -> None:
             raise refuse("theta", f"{stack}.{l} as {stack}.{l // n * n}, for shared={n}", f"another {stack}.{l}.{name}")
 
 
-def _in_first_layer(name: str, n: int) -> str:
-    """The name that one of the engine's parameters has in the first of the n layers that share it."""
+def _in_first_layer(name: str, hyper: Hyper) -> str:
+    """The name that one of the engine's parameters has in the first of the layers that share it."""
     stack, *inside = name.split(".")
-    return ".".join([stack, str(int(inside[0]) * n), *inside[1:]]) if inside else name
+    return ".".join([stack, str(int(inside[0]) * hyper.shared), *inside[1:]]) if stack in hyper.stacks else name
 
 
 def check_nothing_lost(theta: TransformerTheta, hyper: Hyper, state: Named) -> None:
@@ -284,6 +316,7 @@ def _together(name: str, named: Named, hyper: Hyper) -> Tensor:
     letter, _, matrices = symbol.partition("_")
     if symbol in TABLES:
         return named[name].mT
-    if matrices in hyper.heads.matrices:
-        return torch.cat([named[f"{stack}{dot}{letter}_{one}"].flatten(0, 1) for one in matrices])
+    if letter in PROJECTION and matrices in hyper.matrices:
+        parts = {one: named[f"{stack}{dot}{letter}_{one}"] for one in hyper.matrices[matrices]}
+        return torch.cat([part.flatten(0, 1) if one in hyper.heads.counts else part for one, part in parts.items()])
     return named[name].flatten(0, 1) if _stacked(symbol, hyper) else named[name]

@@ -29,6 +29,7 @@ class Step:
     places: tuple[Sequence[Tensor], Sequence[Tensor]] = ((), ())  # of the new keys and values in every layer, if all rows are alike
     ranges: dict[int, tuple[Sequence[Tensor], Sequence[Tensor]]] = field(default_factory=dict)  # keys and values from a position on
     masks: dict[tuple[int | None, int], Tensor | None] = field(default_factory=dict)  # those that layers have used
+    memo: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # what all layers compute alike from the positions
 
     @property
     def alike(self) -> bool:

@@ -7,10 +7,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from transalg.formal import DTransformer, EDTransformer, ETransformer
+from transalg.formal import Attention, DTransformer, EDTransformer, ETransformer, MHAttention, MHAttentionTheta
+from transalg.formal.bias import unbiased
 from transalg.formal.classification import EClassifier
 from transalg.formal.components import MultiHead, Norm
 from transalg.formal.embedding import BERT_embed, scaled
+from transalg.formal.gato import Gato, gato_embed
+from transalg.formal.heads import GroupedMHAttention, NormedAttention
 from transalg.formal.norm import no_norm
 from transalg.formal.positions import with_positions
 from transalg.formal.sharing import shared
@@ -21,16 +24,19 @@ from transalg.formal.systems import (
     BERTClassifierTheta,
     BERTTheta,
     PreNormEDTransformer,
+    parallel_norm,
     post_norm,
     post_norm_decoder,
     pre_norm,
     pre_norm_decoder,
 )
 from transalg.formal.theta import TransformerTheta
-from transalg.formal.unembedding import tied
-from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, Hyper
+from transalg.formal.unembedding import biased_unembed, tied
+from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper, GatoHyper, Hyper
 from transalg.hyper.hyper import TRAINING, Value
+from transalg.model import bridge
 from transalg.model.bridge import plain
+from transalg.model.head import ENCODER_HEADS
 from transalg.model.mask import formal_mask
 from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
@@ -73,7 +79,19 @@ def formal_counterpart(hyper: Hyper, *, training: bool = False) -> FormalCounter
     """The formal algorithm of a model with these hyperparameters; in training without dropout, if so."""
     norm = NORMS[hyper.norm].formal_in_training if training else NORMS[hyper.norm].formal
     function, further = COUNTERPARTS[type(hyper)](hyper, norm)
-    return FormalCounterpart(hyper, function, norm, POSITIONS[hyper.positions].formal_attention, further, training)
+    return FormalCounterpart(hyper, function, norm, formal_attention(hyper, norm), further, training)
+
+
+def formal_attention(hyper: Hyper, norm: Norm) -> MultiHead:
+    """Algorithm 5, or the one with shared keys and values, with the heads of the model's positions and norms."""
+    positions = POSITIONS[hyper.positions]
+    if positions.formal_attention is not None:
+        return positions.formal_attention
+    head = positions.formal_head(hyper)
+    if isinstance(hyper, DHyper) and hyper.qk_norm:
+        head = partial(NormedAttention, eps=hyper.eps, norm=norm, rotate=positions.formal_rotation(hyper))
+    heads = MHAttention if bridge.attention_theta(hyper) in (MHAttentionTheta, positions.attention_theta) else GroupedMHAttention
+    return heads if head is Attention else partial(heads, Attention=head)
 
 
 Counterpart = tuple[Callable[..., Tensor], dict[str, Callable[..., object]]]
@@ -81,9 +99,20 @@ Counterpart = tuple[Callable[..., Tensor], dict[str, Callable[..., object]]]
 
 def _decoder(hyper: Hyper, norm: Norm) -> Counterpart:
     mlp, mask = MLPS[hyper.activation], formal_mask(hyper)
-    if hyper.norm_first and mlp.literal and NORMS[hyper.norm].literal:
+    parallel = isinstance(hyper, DHyper) and hyper.parallel
+    if hyper.norm_first and not parallel and mlp.literal and NORMS[hyper.norm].literal:
         return DTransformer, {"GELU": mlp.formal_activation, "Mask": mask}
-    return GPT, {"MLP": mlp.formal, "Mask": mask, "block": pre_norm if hyper.norm_first else post_norm}
+    block = parallel_norm if parallel else pre_norm if hyper.norm_first else post_norm
+    return GPT, {"MLP": mlp.formal, "Mask": mask, "block": block}
+
+
+def _gato(hyper: Hyper, norm: Norm) -> Counterpart:
+    """The same with Gato's line 2."""
+    assert isinstance(hyper, GatoHyper)
+    function, further = _decoder(hyper, norm)
+    if function is DTransformer:
+        return partial(Gato, G=hyper.G), further
+    return function, further | {"embed": partial(gato_embed, G=hyper.G, eps=hyper.eps)}
 
 
 def _encoder(hyper: Hyper, norm: Norm) -> Counterpart:
@@ -102,11 +131,13 @@ def _encoding(hyper: Hyper, norm: Norm, literal: Callable[..., Tensor], system: 
         return literal, {"GELU": mlp.formal_activation}
     embedding_norm = norm if isinstance(hyper, EHyper) and hyper.embedding_norm else no_norm
     block = pre_norm if hyper.norm_first else post_norm
+    assert isinstance(hyper, EHyper)
     return system, {
         "GELU": mlp.formal_activation,
         "MLP": mlp.formal,
         "embed": partial(BERT_embed, layer_norm=embedding_norm),
         "block": block,
+        "head": ENCODER_HEADS[hyper.head].formal,
     }
 
 
@@ -115,11 +146,18 @@ def _encoder_decoder(hyper: Hyper, norm: Norm) -> Counterpart:
     if plain(hyper):
         return EDTransformer, {"ReLU": mlp.formal_activation}
     block, decoder_block, final_norm = (pre_norm, pre_norm_decoder, norm) if hyper.norm_first else (post_norm, post_norm_decoder, no_norm)
-    return PreNormEDTransformer, {"MLP": mlp.formal, "block": block, "decoder_block": decoder_block, "final_norm": final_norm}
+    further: dict[str, Callable[..., object]] = {
+        "MLP": mlp.formal,
+        "block": block,
+        "decoder_block": decoder_block,
+        "final_norm": final_norm,
+    }
+    return PreNormEDTransformer, further | ({"unembed": biased_unembed} if getattr(hyper, "output_bias", False) else {})
 
 
 COUNTERPARTS: dict[type[Hyper], Callable[[Hyper, Norm], Counterpart]] = {
     DHyper: _decoder,
+    GatoHyper: _gato,
     EHyper: _encoder,
     ClassifierHyper: _classifier,
     EDHyper: _encoder_decoder,
@@ -131,6 +169,8 @@ def _as_it_acts(hyper: Hyper, theta: TransformerTheta) -> TransformerTheta:
         theta = tied(theta)  # type: ignore[type-var]
     if hyper.scaled:
         theta = scaled(theta)
+    if hyper.bias != "all":
+        theta = unbiased(theta, hyper.bias)
     if hyper.shared > 1:
         theta = shared(theta, hyper.shared)
     W_p = POSITIONS[hyper.positions].formal_table(hyper)

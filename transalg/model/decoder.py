@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Unpack, cast
 from weakref import ref
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
@@ -16,6 +16,10 @@ from transalg.model.cache import Cache, Step
 from transalg.model.checks import Lengths, row_lengths, token_ids, within
 from transalg.model.embedding import embed
 from transalg.model.heads import cache_shapes
+from transalg.model.layers import Layer
+from transalg.model.layout import Layout
+from transalg.model.norm import NORMS
+from transalg.model.parameters import Made
 from transalg.model.transformer import IDs, ModelHyper, Transformer
 
 
@@ -38,16 +42,22 @@ class Decoder(Transformer[ModelHyper]):
         With `last`, only the logits of what follows the last new token of each row, B × N_V, 0 if it has none.
         """
         self._check(cache)
-        X, step, token_mask = self._start(ids, cache, lengths)
+        return self._decoded(*self._start(ids, cache, lengths), cache, last=last)
+
+    def _decoded(
+        self, X: Tokens, step: Step, token_mask: Bool[Tensor, "B width"] | None, cache: Cache, *, last: bool
+    ) -> Float[Tensor, "B *width N_V"]:
+        """The rest of `decode` after line 2."""
+        shape = (len(step.before),) if last else (len(step.before), step.width)
         if not any(step.counts):
-            return X.new_zeros(len(ids), *() if last else ids.shape[1:], self.hyper.N_V)
+            return X.new_zeros(*shape, self.hyper.N_V)
         with evaluating(self):
             for l, layer in enumerate(self.decoding_layers):
                 X = layer.decode(X, cache, l, step)  # type: ignore[operator]
             cache.advance(step)
             X, token_mask = _last(X, step, token_mask) if last else (X, token_mask)
             X = self.last_norm(X)
-        logits = self.logits(X).view(*ids.shape[: 1 if last else 2], -1)
+        logits = self.logits(X).view(*shape, -1)
         return logits if token_mask is None else logits * token_mask[..., None]
 
     def _start(self, ids: IDs, cache: Cache, lengths: Lengths) -> tuple[Tokens, Step, Bool[Tensor, "B width"] | None]:
@@ -61,6 +71,15 @@ class Decoder(Transformer[ModelHyper]):
             ids = ids.where(token_mask, 0)
         within("ids", ids, self.hyper.N_V)
         return embed(self, self.hyper, ids.flatten(), step.all_positions(ids.device), ids.shape[1]), step, token_mask
+
+    def is_one_token(self, ids: object) -> bool:
+        """Whether what is to be decoded is one token of one row, as `embed_one` takes it."""
+        return type(ids) is Tensor and ids.shape == (1, 1) and ids.dtype == torch.long and 0 <= int(ids) < self.hyper.N_V
+
+    def embed_one(self, ids: object, position: Int[Tensor, "1"]) -> Tokens:
+        """Line 2 for one token, without looking at whether it is one."""
+        assert isinstance(ids, Tensor)
+        return embed(self, self.hyper, ids[0], position, 1)
 
     def _new_cache(self, batch: int, ell: int | None) -> Cache:
         hyper, layers = self.hyper, len(self.decoding_layers)
@@ -82,6 +101,32 @@ class Decoder(Transformer[ModelHyper]):
             raise refuse("cache", "one that this model made, by its method `cache`", "another")
         if (cache.keys.dtype, cache.keys.device) != (self.dtype, self.device):
             raise refuse("cache", f"{self.dtype} on {self.device}, as the model is", f"{cache.keys.dtype} on {cache.keys.device}")
+
+
+class DecoderOnly(Decoder[ModelHyper]):
+    """Algorithm 10 after its line 2."""
+
+    def __init__(self, hyper: ModelHyper, **made: Unpack[Made]) -> None:
+        super().__init__(hyper, **made)
+        self.layers = self._stack("layers", Layer)
+
+    @property
+    def decoding_layers(self) -> list[nn.Module]:
+        return self.in_order("layers")
+
+    def _through_layers(self, X: Tokens, tokens: Layout) -> Tokens:
+        """Lines 4–10."""
+        for layer in self.in_order("layers"):
+            X = self._through(layer, X, tokens)
+        return self.last_norm(X)
+
+    def last_norm(self, X: Tokens) -> Tokens:
+        """Line 10."""
+        return NORMS[self.hyper.norm].apply(self, X, "gamma", self.hyper.eps)
+
+    def cache(self, batch: int, ell: int | None = None) -> Cache:
+        """Memory to decode `batch` rows of up to ℓ tokens, ℓ_max unless given."""
+        return self._new_cache(batch, ell)
 
 
 @contextmanager

@@ -24,15 +24,24 @@ def embed(
     moved: Callable[[Tokens], Tokens] | None = None,
 ) -> Tokens:
     """W_e[:,v] + W_p[:,t] for every token, whose positions are given, or 0, …, ℓ−1 in every row; W_s[:,s] and a norm where the model has them."""
-    X = model.rows("W_e", ids)
-    if hyper.scaled:
-        X = X * sqrt(hyper.d_e)
-    W_p = POSITIONS[hyper.positions].table(model, hyper)
-    if W_p is not None:
-        X = (X.view(-1, ell, hyper.d_e) + W_p[:ell]).view_as(X) if positions is None else X + F.embedding(positions, W_p)
+    X = positioned(model, hyper, token_rows(model, hyper, ids), positions, ell)
     if moved is not None:
         X = moved(X)
     return segmented(model, hyper, X, segments) if isinstance(hyper, EHyper) else X
+
+
+def token_rows(model: ParameterModule, hyper: Hyper, ids: Int[Tensor, "T"]) -> Tokens:
+    """W_e[:,v] of every token, √d_e times that where the model says so."""
+    X = model.rows("W_e", ids)
+    return X * sqrt(hyper.d_e) if hyper.scaled else X
+
+
+def positioned(model: ParameterModule, hyper: Hyper, X: Tokens, positions: Int[Tensor, "T"] | None, ell: int) -> Tokens:
+    """X + W_p[:,t], where the model has a W_p."""
+    W_p = POSITIONS[hyper.positions].table(model, hyper)
+    if W_p is None:
+        return X
+    return (X.view(-1, ell, hyper.d_e) + W_p[:ell]).view_as(X) if positions is None else X + F.embedding(positions, W_p)
 
 
 def segmented(model: ParameterModule, hyper: EHyper, X: Tokens, segments: Int[Tensor, "T"] | None) -> Tokens:

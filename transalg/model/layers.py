@@ -4,13 +4,13 @@ from typing import Unpack
 
 import torch.nn.functional as F
 
-from transalg.hyper import Hyper
+from transalg.hyper import DHyper, Hyper
 from transalg.hyper.heads import Shapes
 from transalg.hyper.mask import Mask
 from transalg.hyper.shapes import below
 from transalg.model.attention import Attention, Context, Tokens
 from transalg.model.cache import Cache, Step
-from transalg.model.heads import PerHead, Values
+from transalg.model.heads import Keys, Values
 from transalg.model.layout import Bucket, Layout
 from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
@@ -45,15 +45,18 @@ class Layer(Sublayers):
     def __init__(self, hyper: Hyper, shapes: Shapes, *, mask: Mask, **made: Unpack[Made]) -> None:
         super().__init__(hyper, shapes, **made)
         self.W = Attention(hyper, below(shapes, "W"), mask=mask, positions=hyper.positions, **made)
+        self.parallel = isinstance(hyper, DHyper) and hyper.parallel
 
     def forward(self, X: Tokens, layout: Layout) -> Tokens:
-        return self._mlp(self._after(X, self.W(self._before(X, 1), layout), 1))
+        return self._with_mlp(X, self.W(self._before(X, 1), layout))
 
     def decode(self, X: Tokens, cache: Cache, l: int, step: Step) -> Tokens:
-        return self._mlp(self._after(X, self.W.decode(self._before(X, 1), cache, l, step), 1))
+        return self._with_mlp(X, self.W.decode(self._before(X, 1), cache, l, step))
 
-    def _mlp(self, X: Tokens) -> Tokens:
-        return self._after(X, self.mlp.compute(self, self._before(X, 2), 1), 2)
+    def _with_mlp(self, X: Tokens, attention: Tokens) -> Tokens:
+        """The residual stream after both sub-layers; the MLP reads X as it was before the first of them if they are parallel."""
+        after = self._after(X, attention, 1)
+        return self._after(after, self.mlp.compute(self, self._before(X if self.parallel else after, 2), 1), 2)
 
 
 class DecoderLayer(Sublayers):
@@ -62,20 +65,20 @@ class DecoderLayer(Sublayers):
     def __init__(self, hyper: Hyper, shapes: Shapes, *, mask: Mask, **made: Unpack[Made]) -> None:
         super().__init__(hyper, shapes, **made)
         self.W_dec = Attention(hyper, below(shapes, "W_dec"), mask=mask, positions=hyper.positions, **made)
-        self.W_ed = Attention(hyper, below(shapes, "W_ed"), mask=Mask(), positions="none", **made)
+        self.W_ed = Attention(hyper, below(shapes, "W_ed"), mask=Mask(), positions=hyper.positions, **made)
 
     def forward(self, X: Tokens, Z: Context, x: Layout, z: Layout, buckets: tuple[Bucket, ...]) -> Tokens:
         X = self._after(X, self.W_dec(self._before(X, 3), x), 3)
         X = self._after(X, self.W_ed.cross(self._before(X, 4), Z, x, z, buckets), 4)
         return self._mlp(X)
 
-    def keys_and_values(self, Z: Tokens) -> tuple[PerHead, Values]:
+    def keys_and_values(self, Z: Tokens, z: Layout) -> tuple[Keys, Values]:
         """Of z's tokens."""
-        return self.W_ed.keys_and_values(Z)
+        return self.W_ed.keys_and_values(Z, z)
 
     def decode(self, X: Tokens, cache: Cache, l: int, step: Step) -> Tokens:
         X = self._after(X, self.W_dec.decode(self._before(X, 3), cache, l, step), 3)
-        X = self._after(X, self.W_ed.decode_cross(self._before(X, 4), cache, l), 4)
+        X = self._after(X, self.W_ed.decode_cross(self._before(X, 4), cache, l, step), 4)
         return self._mlp(X)
 
     def _mlp(self, X: Tokens) -> Tokens:

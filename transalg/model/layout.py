@@ -5,7 +5,7 @@ sequences: they are sorted by length, those of like length form a bucket, and a 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -61,6 +61,7 @@ class Layout:
     lengths: tuple[int, ...] | None = None  # of the sequences, in the matrix's order; None if all are ℓ long, in the batch's order
     token_index: Int[Tensor, "T"] | None = None  # of every token in the flattened batch; None likewise
     buckets: tuple[Bucket, ...] = ()
+    memo: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)  # what all layers compute alike from the positions
 
     @property
     def first_tokens(self) -> Int[Tensor, "B"] | slice:

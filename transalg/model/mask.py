@@ -10,9 +10,9 @@ from transalg.formal.mask import banded, bidirectional, unidirectional
 from transalg.hyper import Hyper
 from transalg.hyper.mask import Band, Causal, Mask
 from transalg.model import kernels
-from transalg.model.kernels import K, Q, V, Y
+from transalg.model.kernels import GroupK, GroupV, Q, Y
 
-Attend = Callable[[Q, K, V, Tensor | None, float], Y]
+Attend = Callable[[Q, GroupK, GroupV, Tensor | None, float], Y]
 
 
 @dataclass(frozen=True)

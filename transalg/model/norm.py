@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from transalg import formal
-from transalg.formal.norm import RMSnorm, affine, running
+from transalg.formal.norm import RMSnorm, RMSnorm_1p, affine, running
 from transalg.formal.norm import batch_norm as formal_batch_norm
 from transalg.formal.theta import SomeTheta
 from transalg.hyper.norm import NORMS as NORM_PARAMETERS
@@ -54,7 +54,36 @@ def layer_norm(X: Rows, gamma: Vector, beta: Vector | None, eps: float) -> Rows:
 
 def rms_norm(X: Rows, gamma: Vector, beta: Vector | None, eps: float) -> Rows:
     """RMSnorm for every row of X."""
+    wanted = torch.is_grad_enabled() and (X.requires_grad or gamma.requires_grad)
+    if wanted and X.device.type == "cpu" and X.dtype == gamma.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling():
+        Y: Tensor = _RMSNorm.apply(X, gamma, eps)  # type: ignore[no-untyped-call]
+        return Y
     return torch.rms_norm(X, gamma.shape, gamma, eps)
+
+
+def rms_norm_1p(X: Rows, gamma: Vector, beta: Vector | None, eps: float) -> Rows:
+    """RMSnorm_1p for every row of X."""
+    return rms_norm(X, 1 + gamma, beta, eps)
+
+
+class _RMSNorm(torch.autograd.Function):
+    """RMSnorm with its gradient written out: on CPUs torch has no kernel for it, and puts it together from three times as many operations."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, gamma: Tensor, eps: float) -> Tensor:
+        r = torch.linalg.vector_norm(X, dim=-1, keepdim=True).square_().div_(X.shape[-1]).add_(eps).rsqrt_()
+        ctx.save_for_backward(X, gamma, r)
+        return torch.mul(X, r).mul_(gamma)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, G: Tensor) -> tuple[Tensor, Tensor, None]:
+        """With N = r X, ∂loss/∂γ = Σ G ⊙ N over the rows, and ∂loss/∂X = r (G ⊙ γ − N · mean(G ⊙ γ ⊙ N)) of each."""
+        X, gamma, r = ctx.saved_tensors
+        N = X * r
+        P = G * N
+        mean = torch.matmul(P, gamma).div_(X.shape[-1]).unsqueeze(-1)
+        return torch.mul(G, gamma).addcmul_(N, mean, value=-1).mul_(r), P.flatten(0, -2).sum(dim=0), None
 
 
 def batch_norm(X: Rows, gamma: Vector, beta: Vector | None, eps: float) -> Rows:
@@ -99,5 +128,6 @@ class BatchNorm(Norm):
 NORMS: dict[str, Norm] = {
     "layer_norm": Norm(layer_norm, formal.layer_norm),
     "RMSnorm": Norm(rms_norm, RMSnorm),
+    "RMSnorm_1p": Norm(rms_norm_1p, RMSnorm_1p),
     "batch_norm": BatchNorm(batch_norm, affine),
 }

@@ -10,7 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from transalg.hyper import Hyper
+from transalg.hyper.embedding import PATCHES
 from transalg.hyper.heads import Shapes
+from transalg.hyper.norm import NORMS
 
 Device = torch.device | str | None
 
@@ -77,7 +79,7 @@ def unsharded(parameter: Tensor) -> Tensor:
 
 @torch.no_grad()
 def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | None = None) -> None:
-    """γ = 1, biases and β = 0, running statistics 0 and 1, all else drawn: W ∼ 𝒩(0, σ²).
+    """γ = 1 (0 where the scale is 1 + γ), biases and β = 0, running statistics 0 and 1, all else drawn: W ∼ 𝒩(0, σ²).
 
     σ = 1/√d unless hyper says otherwise, d being the length of what W multiplies (of what it yields for embeddings).
     """
@@ -86,11 +88,13 @@ def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | Non
     for name, parameter in module.named_parameters():
         stack, _, symbol = name.rpartition(".")
         if symbol.startswith("gamma"):
-            parameter.fill_(1)
+            parameter.fill_(1.0 if stack == PATCHES else NORMS[hyper.norm].initial)
         elif symbol.startswith(("b_", "beta")):
             parameter.zero_()
         else:
             sigma = hyper.init_std or 1 / sqrt(parameter.shape[-1])
+            if stack == PATCHES:
+                sigma = _of_patches(symbol, parameter, hyper)
             if hyper.init_residual and symbol in RESIDUAL:
                 sigma /= sqrt(hyper.sublayers(stack.split(".")[0]))
             # drawn where the generator is, so that one seed gives the same numbers on every device
@@ -101,3 +105,9 @@ def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | Non
 
                 drawn = distribute_tensor(drawn, parameter.device_mesh, parameter.placements)  # type: ignore[attr-defined]
             parameter.copy_(sigma * drawn)
+
+
+def _of_patches(symbol: str, parameter: Tensor, hyper: Hyper) -> float:
+    """σ in the ResNet block: kernels keep the size of what they take, and W_z makes vectors as large as those of tokens."""
+    d = parameter[0].numel()
+    return 1 / sqrt(d) if symbol.startswith("K") else (hyper.init_std or 1 / sqrt(hyper.d_e)) / sqrt(d)

@@ -119,7 +119,10 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
         tokens = within(symbol, layout.unpad(ids), self.hyper.N_V)
         move = self.move
         moved = None if move is None else lambda X: move(X, layout)
-        X = embed(self, self.hyper, tokens, layout.positions(ids.device), ids.shape[1], segments, moved)
+        return self._dropped(embed(self, self.hyper, tokens, layout.positions(ids.device), ids.shape[1], segments, moved))
+
+    def _dropped(self, X: Tokens) -> Tokens:
+        """The embeddings with dropout."""
         return F.dropout(X, self.hyper.dropout, self.training) if self.hyper.dropout else X
 
     def extra_repr(self) -> str:

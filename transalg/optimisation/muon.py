@@ -19,7 +19,7 @@ WIDE = 1.5  # columns for each row from which the smaller matrix is the cheaper 
 
 def hidden_matrices(model: Transformer[Hyper]) -> dict[str, tuple[nn.Parameter, tuple[int, ...]]]:
     """The matrices between the residual stream and itself, by name, and the rows of the matrices that each of them is made of."""
-    rows, matrices = model.hyper.heads.matrices, {}
+    rows, matrices = {symbol: tuple(parts.values()) for symbol, parts in model.hyper.matrices.items()}, {}
     for name, parameter in model.named_parameters():
         stack, _, symbol = name.rpartition(".")
         if stack and symbol.startswith("W_") and parameter.requires_grad:
@@ -31,7 +31,7 @@ class Muon(torch.optim.Optimizer):
     """M ← μM + G; W ← (1 − ηλ) W − η · 0.2 √max(n, m) · UVᵀ, where USVᵀ is the decomposition of G + μM (Jordan et al. 2024).
 
     UVᵀ by three Newton–Schulz steps, which bring the singular values near 1. Matrices of one shape are one batch of products, in
-    float32 or the parameters' precision if that is higher. The factor makes an update as large as AdamW's, so that one learning rate
+    float32 or the parameters' precision if that is higher; in bfloat16 if training computes in it. The factor makes an update as large as AdamW's, so that one learning rate
     serves both (Liu et al. 2025).
     """
 
@@ -42,8 +42,9 @@ class Muon(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         momentum: float = 0.95,
         coefficients: Coefficients = COEFFICIENTS,
+        bfloat16: bool = False,
     ) -> None:
-        pairs, self.coefficients = list(matrices), coefficients
+        pairs, self.coefficients, self.bfloat16 = list(matrices), coefficients, bfloat16
         self.parts = [rows for _, rows in pairs]
         super().__init__([parameter for parameter, _ in pairs], {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 
@@ -72,7 +73,7 @@ class Muon(torch.optim.Optimizer):
                 for G in torch.split(update, list(rows[parameter])):
                     batches.setdefault((len(G), G.shape[1]), []).append(G)
             for (n, m), matrices in batches.items():
-                directions = orthogonalised(torch.stack(matrices), self.coefficients).mul_(sqrt(max(n, m)))
+                directions = orthogonalised(torch.stack(matrices), self.coefficients, bfloat16=self.bfloat16).mul_(sqrt(max(n, m)))
                 torch._foreach_copy_(matrices, list(directions))  # parts of the updates
             torch._foreach_mul_(parameters, 1 - eta * group["weight_decay"])
             local = [_sharded_like(update, parameter) for parameter, update in zip(parameters, updates, strict=True)]
@@ -87,14 +88,14 @@ def _sharded_like(full: Tensor, parameter: Tensor) -> Tensor:
     return distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
-def orthogonalised(G: Tensor, coefficients: Coefficients = COEFFICIENTS) -> Tensor:
+def orthogonalised(G: Tensor, coefficients: Coefficients = COEFFICIENTS, *, bfloat16: bool = False) -> Tensor:
     """About UVᵀ for each matrix USVᵀ of a batch: X ← aX + (bA + cA²)X with A = XXᵀ, the singular values pulled towards 1.
 
     X starts with ‖XXᵀ‖_F = 1. That is at least the square of its largest singular value, and far nearer to it than ‖X‖_F² is. Where X is wide,
     the smaller A is carried from step to step instead of X: X ← PX is A ← PAP, since P is a polynomial in A, and all P are multiplied with X
     at the end.
     """
-    X = G.to(torch.promote_types(G.dtype, torch.float32))
+    X = G.to(torch.bfloat16 if bfloat16 else torch.promote_types(G.dtype, torch.float32))
     tall = X.shape[1] > X.shape[2]
     X = X.mT if tall else X
     A = X @ X.mT

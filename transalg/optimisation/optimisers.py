@@ -25,6 +25,7 @@ class Coefficients:
     weight_decay: float = 0.0
     beta1: float = 0.9
     beta2: float = 0.95
+    bfloat16: bool = False  # whether training computes in it, so that an optimiser's products may
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,19 @@ class OptimiserKind:
 
 
 def optimisers(
-    model: "Transformer[Hyper]", kind: str, eta: float, *, weight_decay: float = 0.0, beta1: float = 0.9, beta2: float = 0.95
+    model: "Transformer[Hyper]",
+    kind: str,
+    eta: float,
+    *,
+    weight_decay: float = 0.0,
+    beta1: float = 0.9,
+    beta2: float = 0.95,
+    bfloat16: bool = False,
 ) -> "list[Optimizer]":
     """The optimisers that together train all of a model. Matrices decay; embeddings, norms and biases do not."""
     if kind not in OPTIMISERS:
         raise ValueError(f"optimizer: expected {', '.join(OPTIMISERS)}, got {kind!r}")
-    return OPTIMISERS[kind].build(model, eta, Coefficients(weight_decay, beta1, beta2))
+    return OPTIMISERS[kind].build(model, eta, Coefficients(weight_decay, beta1, beta2, bfloat16))
 
 
 def scale_eta(optimisers: "Iterable[Optimizer]", factor: float, parameters: "Iterable[nn.Parameter]") -> None:
@@ -78,7 +86,9 @@ def _muon(model: "Transformer[Hyper]", eta: float, coefficients: Coefficients) -
 
     matrices = hidden_matrices(model)
     rest = {name: parameter for name, parameter in _trained(model).items() if name not in matrices}
-    muon: list[Optimizer] = [Muon(matrices.values(), lr=eta, weight_decay=coefficients.weight_decay)] if matrices else []
+    muon: list[Optimizer] = []
+    if matrices:
+        muon = [Muon(matrices.values(), lr=eta, weight_decay=coefficients.weight_decay, bfloat16=coefficients.bfloat16)]
     return [*muon, *_adamw_of(rest, eta, coefficients)]
 
 
@@ -115,7 +125,7 @@ def _trained(model: "Transformer[Hyper]") -> "dict[str, nn.Parameter]":
 
 def _decays(name: str) -> bool:
     symbol = name.rpartition(".")[2]
-    return symbol.startswith("W_") and symbol not in TABLES
+    return symbol.startswith(("W_", "K_")) and symbol not in TABLES
 
 
 def _has_fused(parameters: "Iterable[Tensor]") -> bool:
