@@ -169,11 +169,29 @@ def test_a_special_token_that_is_a_character_is_text_all_the_same(tmp_path: Path
     assert len(list((tmp_path / "cache").iterdir())) == 2, "other special tokens, other token files"
 
 
-def test_a_vocabulary_without_bos_gives_no_token_files(tmp_path: Path) -> None:
+def test_a_vocabulary_without_eos_gives_no_token_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
-    with pytest.raises(ValueError, match="bos_token: this vocabulary has none"):
-        store(Source(str(tmp_path / "a.txt"), "documents"), Tokenizer(BPE.core, special=SpecialTokens(None, None, 3)), tmp_path / "cache")
+    with pytest.raises(ValueError, match="eos_token: this vocabulary has none"):
+        store(Source(str(tmp_path / "a.txt"), "documents"), Tokenizer(BPE.core, special=SpecialTokens(None, 3, None)), tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
+
+
+def test_a_vocabulary_without_bos_has_records_that_begin_with_their_text(tmp_path: Path) -> None:
+    """GPT-2's, say."""
+    (tmp_path / "a.txt").write_text("a cat\n\na dog\n")
+    tokenizer = Tokenizer(BPE.core, special=SpecialTokens(None, None, 3))
+    data = store(Source(str(tmp_path / "a.txt"), "documents", unit="line"), tokenizer, tmp_path / "cache")
+    assert [record(data, i) for i in range(data.meta.records)] == [tokenizer.encode(text) for text in ("a cat", "a dog")]
+    assert record(data, 0)[0] == BPE.encode("a cat", ends=False)[0]
+
+
+def test_z_may_have_no_bos_where_x_has_one(tmp_path: Path) -> None:
+    """Marian's."""
+    (tmp_path / "a.tsv").write_text("a cat\ta dog\n")
+    tokenizer = Tokenizer(BPE.core, special=SpecialTokens(None, 5, 3, context_bos=False))
+    data = store(Source(str(tmp_path / "a.tsv"), "pairs", ("source", "target")), tokenizer, tmp_path / "cache")
+    assert data.tokens["z"].tolist() == [*tokenizer.encode("a cat", ends=False), 3]
+    assert data.tokens["x"].tolist() == [5, *tokenizer.encode("a dog", ends=False), 3]
 
 
 def test_a_text_that_is_cut_ends_with_eos(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert sum(run.classify("a cat", head="animals").P.values()) == pytest.approx(1)
 
 
-def test_another_classifier_starts_with_the_encoder_and_no_head(tmp_path: Path) -> None:
+def test_another_classifier_starts_with_the_encoder_and_headless(tmp_path: Path) -> None:
     """Though here it has as many classes."""
     train(config("multi", files(tmp_path), steps=1), tmp_path / "run")
     (tmp_path / "four.txt").write_text("".join(f"{i % 4}\ta cat {i}\n" for i in range(12)))
@@ -118,7 +118,7 @@ def test_another_classifier_starts_with_the_encoder_and_no_head(tmp_path: Path) 
         ({"data": ["a/b.csv", "c/b.tsv"]}, "--data: expected data sets of different names, got b twice, a/b.csv and c/b.tsv; rename one"),
         ({"valid": "x.csv"}, r"--valid: expected 2, one for each data set \(labels, animals\), got 1"),
         ({"task": "classify"}, "--data: expected one for classify, got 2; several are for multi"),
-        ({"task": "lm", "data": "x", "weights": [1.0]}, "--weights: for multi, which learns several data sets; got lm"),
+        ({"task": "lm", "data": "x", "weights": [1.0]}, "--weights: for multi and gato, which learns several data sets; got lm"),
         ({"data": []}, "data: expected names, got none"),
     ],
 )

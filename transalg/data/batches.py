@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from transalg.data.rows import Rows, RowSource
+from transalg.data.rows import AnyRows, Rows, RowSource
 from transalg.data.shuffle import Index, derive_seed, permuted
 
 POOL = 64  # batches that are shuffled together and sorted by length
@@ -34,7 +35,7 @@ class Plan:
         """The rows of an epoch."""
         return source.rows(derive_seed(2**31, self.seed, SHIFT, epoch) if self.shift else 0, epoch)
 
-    def batches(self, rows: Rows, epoch: int = 0) -> Iterator[Index]:
+    def batches(self, rows: AnyRows, epoch: int = 0) -> Iterator[Index]:
         """The rows of every batch of an epoch."""
         size = self.rows * POOL if self.tokens is None else max(POOL * self.tokens // 64, 1024)
         for first in range(0, len(rows), size):
@@ -48,12 +49,12 @@ class Plan:
             else:
                 yield from self.divide(index, rows.lengths(index))
 
-    def count(self, source: RowSource) -> int:
+    def count(self, source: Any) -> int:
         """How many batches the first epoch has."""
         rows = self.epoch(source, 0)
         return -(-len(rows) // self.rows) if self.tokens is None else sum(1 for _ in self.batches(rows))
 
-    def forever(self, source: RowSource, position: DataPosition) -> Iterator[tuple[DataPosition, Rows, Index]]:
+    def forever(self, source: Any, position: DataPosition) -> Iterator[tuple[DataPosition, AnyRows, Index]]:
         """Batches from a position on, epoch after epoch, each with the position after it."""
         epoch, skip = position.epoch, position.batch
         while True:

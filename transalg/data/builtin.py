@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["documents", "pairs", "labelled"]
+Kind = Literal["documents", "pairs", "labelled", "episodes"]
 
 PACKAGES = ("asyncio", "ctypes", "email", "http", "importlib", "logging", "multiprocessing", "unittest", "urllib", "xml")
 TESTS = {"test", "tests"}

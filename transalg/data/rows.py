@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from transalg.data.shuffle import Index, permuted
 from transalg.data.sources import TooLong
 from transalg.data.store import Store
+from transalg.tokenization.sequence import Sequence
 
 BLOCK = 2**20  # records that are looked at together
 FEW = 100  # documents: fewer are split at a position in the text, not drawn
@@ -56,6 +57,7 @@ class Batch:
 
     streams: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]  # x, or z and x: IDs and lengths
     classes: NDArray[np.int64] | None
+    sequences: tuple[Sequence, ...] = ()  # the rows themselves, if they have tokens of other modalities than text
 
     def __len__(self) -> int:
         return len(self.streams["x"][1])
@@ -128,6 +130,16 @@ class Rows:
     def _cut(self, index: Index) -> int:
         too_long = [lengths > self._limited(stream, lengths) for stream, (_, lengths) in self._spans(index).items()]
         return int(np.any(too_long, axis=0).sum())
+
+
+class AnyRows(Protocol):
+    """Rows of token IDs, or of tokens of every modality."""
+
+    @property
+    def sets(self) -> Index | None: ...
+    def __len__(self) -> int: ...
+    def lengths(self, index: Index) -> Index: ...
+    def batch(self, index: Index) -> Batch: ...
 
 
 class RowSource(Protocol):

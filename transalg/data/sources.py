@@ -169,7 +169,7 @@ class Source:
             yield self._record((first, second) if self.kind == "pairs" else (second, first), f"{path}:{line}")
 
 
-WORDS = {"documents": "documents", "pairs": "pairs of texts", "labelled": "texts with labels"}
+WORDS = {"documents": "documents", "pairs": "pairs of texts", "labelled": "texts with labels", "episodes": "episodes"}
 
 
 def named_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:

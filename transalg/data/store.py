@@ -111,17 +111,20 @@ class _Stream:
     """The token file of one stream, as it grows."""
 
     def __init__(self, folder: Path, name: str, tokenizer: Tokenizer, dtype: str) -> None:
-        self.ends = np.array([tokenizer.bos_token], dtype), np.array([tokenizer.eos_token], dtype)
+        _ = tokenizer.eos_token  # a record needs an end: a ValueError where the vocabulary has none
+        with_ends, context = tokenizer.with_ends, name == "z"
+        self.ends = tuple(np.array(with_ends([], bos=bos, eos=not bos, context=context), dtype) for bos in (True, False))
         self.dtype, self.written, self.records = dtype, 0, 0
         self.tokens: IO[bytes] = (folder / f"{name}.tokens").open("wb")
         self.bounds: IO[bytes] = (folder / f"{name}.bounds").open("wb")
         self.bounds.write(np.int64(0).tobytes())
 
     def add(self, pieces: list[TokenIDs], begins: list[bool], ends: list[bool]) -> None:
-        """The IDs of some pieces, with bos before each that begins a record and eos after each that ends one."""
+        """The IDs of some pieces, with bos before each that begins a record and eos after each that ends one, if the vocabulary has them."""
         flat = np.concatenate(pieces)
         starts = np.concatenate(([0], np.cumsum([len(piece) for piece in pieces])))
-        begin, end = np.array(begins, bool), np.array(ends, bool)
+        complete = np.array(ends, bool)
+        begin, end = np.array(begins, bool) & bool(len(self.ends[0])), complete & bool(len(self.ends[1]))
         places = np.concatenate((starts[:-1][begin], starts[1:][end]))
         order = np.concatenate((np.flatnonzero(begin) * 2, np.flatnonzero(end) * 2 + 1))  # an empty piece has bos before eos
         values = np.concatenate((np.repeat(self.ends[0], begin.sum()), np.repeat(self.ends[1], end.sum())))
@@ -129,9 +132,9 @@ class _Stream:
         tokens = np.insert(flat, places[sort], values[sort])
         self.tokens.write(tokens.data)
         lasts = starts[1:] + np.cumsum(begin) + np.cumsum(end)  # where each piece ends in `tokens`
-        self.bounds.write((self.written + lasts[end]).astype(np.int64).tobytes())
+        self.bounds.write((self.written + lasts[complete]).astype(np.int64).tobytes())
         self.written += len(tokens)
-        self.records += int(end.sum())
+        self.records += int(complete.sum())
 
     def close(self) -> None:
         self.tokens.close()

@@ -4,13 +4,14 @@
 'to continue text'
 >>> find("sequence")
 Traceback (most recent call last):
-ValueError: task: expected lm, mlm, seq2seq, classify or multi, got 'sequence'
+ValueError: task: expected lm, mlm, seq2seq, classify, multi or gato, got 'sequence'
 """
 
 from difflib import get_close_matches
 from typing import Any
 
 from .classify import Classification
+from .gato import GeneralistAgent
 from .lm import LanguageModel
 from .mlm import MaskedLanguageModel
 from .multi import MultiTask
@@ -18,7 +19,8 @@ from .seq2seq import SequenceToSequence
 from .task import Ability, Inputs, Task
 
 TASKS: dict[str, Task[Any]] = {
-    task.name: task for task in (LanguageModel(), MaskedLanguageModel(), SequenceToSequence(), Classification(), MultiTask())
+    task.name: task
+    for task in (LanguageModel(), MaskedLanguageModel(), SequenceToSequence(), Classification(), MultiTask(), GeneralistAgent())
 }
 
 __all__ = ["TASKS", "Ability", "Inputs", "Task", "find", "names"]

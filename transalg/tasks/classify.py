@@ -41,7 +41,6 @@ class Classification(Task["Classifier"]):
     lowercase = True
     columns = ("text_column", "label_column")
     augmented_stream = "x"
-    token_drop = 0.2
     epochs = 6.0
     fewest_steps = 600
     figures = ("val_loss", "val_accuracy")

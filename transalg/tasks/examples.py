@@ -9,6 +9,7 @@ from torch import Tensor
 
 from transalg.data.rows import Batch
 from transalg.hyper import Hyper
+from transalg.model import MixedBatch
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,22 @@ class Example:
             each[which] if each.ndim == 1 else each[which, : max(lengths[width])] for width, each in zip(widths, self.tensors, strict=True)
         ]
         return (*(each.to(device, non_blocking=True) for each in cut), *lengths), index < rows
+
+
+@dataclass(frozen=True)
+class MixedExample:
+    """A batch of all modalities as its loss takes it."""
+
+    batch: MixedBatch
+    tasks: Tensor  # of each row the number of its task
+    count: int
+
+    def part(self, index: int, parts: int, device: torch.device) -> tuple[tuple[Any, ...], bool]:
+        """As `Example.part`."""
+        if parts == 1:
+            return (self.batch.to(device), self.tasks), True
+        rows = [*range(index, len(self.batch), parts)]
+        return (self.batch.select(rows or [0]).to(device), self.tasks[rows or [0]]), bool(rows)
 
 
 def stream(batch: Batch, name: str) -> tuple[Tensor, Tensor]:

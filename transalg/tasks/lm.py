@@ -22,7 +22,7 @@ class LanguageModel(Task["DTransformer"]):
     learns = "to continue text"
     algorithms = (10, 13, 14)
     hyper_class = DHyper
-    sizes = {"L": 4, "H": 4, "d_e": 128, "ell_max": 128, **SMALL_START}
+    sizes = {"L": 4, "H": 4, "d_e": 128, "ell_max": 128, "positions": "rotary", **SMALL_START}
     records = "documents"
     columns = ("text_column",)
     overlap = 1

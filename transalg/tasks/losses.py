@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
 from transalg.hyper import Hyper
-from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer, log_loss
+from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer, Gato, MixedBatch, log_loss
 from transalg.model.checks import Lengths
 from transalg.model.transformer import Transformer
 from transalg.tasks.adversarial import adversarial_loss
-from transalg.tasks.predictions import Predictions, masked_tokens, next_tokens, next_tokens_of_pairs
+from transalg.tasks.predictions import Predictions, masked_tokens, next_mixed_tokens, next_tokens, next_tokens_of_pairs
 from transalg.tasks.task import Task
 
 
@@ -27,6 +27,11 @@ def D_loss(
 ) -> Tensor:
     """Algorithm 13: −Σ_t log P[x[t+1], t]."""
     return _log_loss(model, next_tokens(model, x, lengths), weight, label_smoothing)
+
+
+def Gato_loss(model: Gato, batch: MixedBatch, *, weight: float | None = None, label_smoothing: float | None = None) -> Tensor:
+    """GatoTraining: −Σ_{t∈T} log P[x[t+1], t], T where the next token is text or an action; see `MixedBatch.drawn` for places of patches."""
+    return _log_loss(model, next_mixed_tokens(model, batch), weight, label_smoothing)
 
 
 def ED_loss(

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from transalg.hyper import EHyper, Hyper
-from transalg.tasks.task import SMALL_START, Inputs, Task
+from transalg.hyper.head import ENCODER_HEADS
+from transalg.tasks.task import SMALL_START, Ability, Inputs, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,13 +24,18 @@ class MaskedLanguageModel(Task["ETransformer"]):
     learns = "to fill masks"
     algorithms = (9, 12)
     hyper_class = EHyper
-    sizes = {"L": 2, "H": 4, "d_e": 128, "ell_max": 128, "norm_first": True, **SMALL_START}
+    sizes = {"L": 2, "H": 4, "d_e": 128, "ell_max": 128, "positions": "rotary", "norm_first": True, **SMALL_START}
     records = "documents"
     columns = ("text_column",)
     steps = 1000
     eta = {"muon": 0.003}
     abilities = ("fill", "embed", "score")
     bidirectional = True
+
+    def abilities_of(self, hyper: Hyper) -> tuple[Ability, ...]:
+        """An encoder without a head was not made to fill masks."""
+        assert isinstance(hyper, EHyper)
+        return self.abilities if ENCODER_HEADS[hyper.head].projects else ("embed",)
 
     def default_tokenizer(self, vocab_size: int | None, texts: "KindOfText") -> str:
         return "bpe" if texts == "unspaced" else "word"

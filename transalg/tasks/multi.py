@@ -23,6 +23,7 @@ class MultiTask(Classification):
 
     name = "multi"
     learns = "to name the classes of several data sets at once"
+    mixes = True
     has_heads = True
 
     def __init__(self, heads: Mapping[str, range] | None = None) -> None:

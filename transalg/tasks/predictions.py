@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from math import log
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from transalg.hyper import Hyper
 from transalg.hyper.cost import LOGITS
-from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer, Gato, MixedBatch
 from transalg.model.checks import Lengths, row_lengths, token_ids
 from transalg.model.layout import Layout
 from transalg.model.transformer import Transformer
@@ -43,6 +44,17 @@ def next_tokens_of_pairs(model: EDTransformer, z: Tensor, x: Tensor, z_lengths: 
     lengths = None if all_lengths is None else [all_lengths[row] for row in shifted.rows.tolist()]
     X, layout = model.features(z[shifted.rows], shifted.inputs, lengths, shifted.lengths)
     return Predictions(X, layout.unpad(shifted.targets), shifted.count, layout)
+
+
+def next_mixed_tokens(model: Gato, batch: MixedBatch) -> Predictions:
+    """The tokens of all modalities that the loss looks at, each predicted from those before it."""
+    X, layout = model.features(batch)
+    looked_at = F.pad(batch.predicted()[:, 1:], (0, 1))  # of the token after each; nothing stands after the last
+    picked = layout.unpad(looked_at).nonzero()[:, 0]
+    count = len(picked)
+    picked = picked if count else torch.zeros(1, dtype=torch.long, device=X.device)
+    targets = layout.unpad(F.pad(batch.ids[:, 1:], (0, 1)))[picked]
+    return Predictions(X[picked], targets.long() if count else torch.zeros_like(targets), count, layout)
 
 
 def masked_tokens(

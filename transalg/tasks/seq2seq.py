@@ -1,7 +1,7 @@
 """seq2seq: an encoder–decoder transformer learns to turn one text into another."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transalg.hyper import EDHyper, Hyper
 from transalg.tasks.task import SMALL_START, Inputs, Task
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from transalg.tasks.examples import Example
     from transalg.tokenization import KindOfText
 
-BLEU_WORDS = 4  # BLEU counts runs of up to 4 words, so that shorter targets are compared as they are
-
 
 class SequenceToSequence(Task["EDTransformer"]):
     """Algorithm 8, trained by Algorithm 11: every token of x from those before it and from z."""
@@ -25,7 +23,17 @@ class SequenceToSequence(Task["EDTransformer"]):
     learns = "to turn one text into another"
     algorithms = (8, 11, 15)
     hyper_class = EDHyper
-    sizes = {"L_enc": 3, "L_dec": 3, "H": 4, "d_e": 128, "norm_first": True, "dropout": 0.1, "label_smoothing": 0.1, **SMALL_START}
+    sizes = {
+        "L_enc": 3,
+        "L_dec": 3,
+        "H": 4,
+        "d_e": 128,
+        "positions": "rotary",
+        "norm_first": True,
+        "dropout": 0.1,
+        "label_smoothing": 0.1,
+        **SMALL_START,
+    }
     records = "pairs"
     columns = ("source_column", "target_column")
     augmented_stream = "z"
@@ -39,11 +47,15 @@ class SequenceToSequence(Task["EDTransformer"]):
             return "bpe"
         return {"symbols": "word", "sentences": "bpe"}.get(texts, "char")
 
+    def defaults(self, tokenizer: str) -> dict[str, Any]:
+        """Sentences can be put in many ways; of symbols and characters, one is right, and its probability should be 1."""
+        return super().defaults(tokenizer) | ({} if tokenizer == "bpe" else {"label_smoothing": 0.0})
+
     def limits(self, ell_max: int) -> dict[str, int]:
         return {"z": ell_max, "x": ell_max + 1}  # of x, ℓ_max tokens to read, and the one after the last of them
 
-    def select(self, target_words: float) -> str:
-        return "bleu" if target_words >= BLEU_WORDS else "exact_match"
+    def select(self, targets: "KindOfText") -> str:
+        return "bleu" if targets == "sentences" else "exact_match"
 
     def example(self, batch: "Batch", hyper: Hyper, seed: int, rows: "Index | None" = None) -> "Example":
         from transalg.tasks.examples import Example, stream

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transalg.tasks.examples import Example
     from transalg.tokenization import KindOfText
 
-Ability = Literal["generate", "predict", "fill", "classify", "embed", "score"]
+Ability = Literal["generate", "predict", "fill", "classify", "embed", "score", "play", "caption"]
 Inputs = tuple[Any, ...]  # tensors, then row lengths, in the order in which the task's loss takes them
 Model = TypeVar("Model", bound="Transformer[Hyper]")
 SMALL_START = {"tied": True, "init_std": 0.02, "init_residual": True}  # tied weights, small at first, as in GPT-2: models learn faster so
@@ -63,7 +63,7 @@ class Task(ABC, Generic[Model]):
     augmented_stream: ClassVar[str | None] = None  # what noise and token_drop may change; None: the model predicts what it reads
 
     batch_size: ClassVar[int] = 32  # default options of training
-    token_drop: ClassVar[float] = 0.0
+    batch_tokens: ClassVar[int | None] = None  # of tokens, where rows differ too much
     steps: ClassVar[int | None] = None  # default length of training, in steps or in epochs
     epochs: ClassVar[float | None] = None
     fewest_steps: ClassVar[int] = 0  # of the default length: few data are passed over more often
@@ -72,8 +72,13 @@ class Task(ABC, Generic[Model]):
     selects: ClassVar[tuple[str, ...]] = ("loss",)  # the figures that can decide which model is best
 
     abilities: ClassVar[tuple[Ability, ...]]
-    has_heads: ClassVar[bool] = False  # it learns several data sets, and has a head for each
+    mixes: ClassVar[bool] = False  # it learns several data sets, by weights
+    has_heads: ClassVar[bool] = False  # and has a head for each
     bidirectional: ClassVar[bool] = False  # a token is predicted from those on both sides of it
+
+    def abilities_of(self, hyper: Hyper) -> "tuple[Ability, ...]":
+        """What a trained model with these hyperparameters can do: all that the task says, unless it lacks a part."""
+        return self.abilities
 
     @property
     def has_context(self) -> bool:
@@ -92,6 +97,10 @@ class Task(ABC, Generic[Model]):
     def default_tokenizer(self, vocab_size: int | None, texts: "KindOfText") -> str:
         """The kind of vocabulary that is made if none is chosen, for texts of this kind."""
         return "bpe" if vocab_size else "char"
+
+    def defaults(self, tokenizer: str) -> dict[str, Any]:
+        """The hyperparameters of a model with this kind of vocabulary, unless they are chosen."""
+        return dict(self.sizes)
 
     def adapt(self, fields: dict[str, Any]) -> dict[str, Any]:
         """The hyperparameters of another model, changed where a model of this task has to differ from it."""
@@ -139,8 +148,8 @@ class Task(ABC, Generic[Model]):
     def log_probabilities(self, models: Sequence[Model], inputs: Inputs) -> "tuple[Tensor, Tensor]":
         """log P̂ of every target, the mean P̂ of several models, and whether it is the most probable."""
 
-    def select(self, target_words: float) -> str:
-        """The figure that decides which model is best, unless one is chosen; target_words is the mean length of what a model is to write."""
+    def select(self, targets: "KindOfText") -> str:
+        """The figure that decides which model is best, unless one is chosen, by what the texts that a model is to write are made of."""
         return self.selects[0]
 
     def figure_sums(self, model: Model, inputs: Inputs) -> "Tensor":

@@ -22,13 +22,14 @@ class Tokenizer(HasSpecialTokens):
     """Text to x = [bos, …, eos] and back, around a tokenizer of the `tokenizers` library, whose `tokenizer.json` others read unchanged.
 
     The special tokens are those named <mask>, <bos> and <eos>, wherever they stand in the vocabulary, unless `special` gives their IDs:
-    `Tokenizer(core, special=SpecialTokens(mask=103, bos=101, eos=102))`. One that the vocabulary lacks is None.
+    `Tokenizer(core, special=SpecialTokens(mask=103, bos=101, eos=102))`. One that the vocabulary lacks is None. N_V is that of the
+    vocabulary unless a model has rows for more tokens.
     """
 
-    def __init__(self, core: tokenizers.Tokenizer, *, special: SpecialTokens | None = None) -> None:
-        self.core = core
+    def __init__(self, core: tokenizers.Tokenizer, *, special: SpecialTokens | None = None, N_V: int | None = None) -> None:
+        self.core, self._rows = core, N_V
         self._special = _named(core) if special is None else special
-        if not self._special.ids:
+        if special is None and not self._special.ids:
             raise ValueError(
                 f"tokenizer: expected a vocabulary with {', '.join(SPECIAL[:-1])} or {SPECIAL[-1]}, or their IDs; got none of them"
             )
@@ -46,11 +47,16 @@ class Tokenizer(HasSpecialTokens):
 
     @cached_property
     def N_V(self) -> int:
-        return vocabulary_size(self.core)
+        return self._rows or vocabulary_size(self.core)
 
     @property
     def special_tokens(self) -> SpecialTokens:
         return self._special
+
+    @property
+    def byte_level(self) -> bool:
+        """Whether a character of a token stands for a byte of text, as in GPT-2's vocabulary."""
+        return type(self.core.decoder).__name__ == "ByteLevel"
 
     @cached_property
     def kind(self) -> str:
@@ -68,12 +74,14 @@ class Tokenizer(HasSpecialTokens):
     def digest(self) -> str:
         """A hash of all that token IDs depend on."""
         special = "" if self._special == _named(self.core) else repr(self._special)
+        special += "" if self._special.context_bos else " without bos in z"
         return hashlib.blake2b((self.core.to_str() + special).encode()).hexdigest()
 
     def encode(self, text: str, *, ends: bool = True, special: bool = False) -> list[int]:
         """x, with bos before and eos after it if `ends`, as far as the vocabulary has them.
 
-        With `special`, "<mask>" in the text is the mask token; otherwise it is six characters like any others.
+        With `special`, "<mask>" in the text is the mask token, whatever the vocabulary calls it; otherwise it is six characters like any
+        others.
         """
         return self.encode_many([text], ends=ends, special=special)[0]
 
@@ -81,16 +89,22 @@ class Tokenizer(HasSpecialTokens):
         """x of every text, on all cores."""
         return [self.with_ends(encoding.ids, bos=ends, eos=ends) for encoding in self.encodings(list(texts), special=special)]
 
-    def with_ends(self, ids: list[int], *, bos: bool = True, eos: bool = True) -> list[int]:
-        """IDs with bos before them if `bos`, and with eos after them if `eos`, as far as the vocabulary has them."""
+    def with_ends(self, ids: list[int], *, bos: bool = True, eos: bool = True, context: bool = False) -> list[int]:
+        """IDs with bos before them if `bos`, and with eos after them if `eos`, as far as the vocabulary has them. A context z may have no bos."""
+        bos = bos and (self._special.context_bos or not context)
         before, after = ([token] if token is not None else [] for token in (self._special.bos, self._special.eos))
         return before * bos + ids + after * eos
 
     def encodings(self, texts: list[str], *, special: bool = False) -> list[tokenizers.Encoding]:
         """The library's own results, without bos and eos, before the IDs become Python's."""
+        mask = self.core.id_to_token(self._special.mask) if special and self._special.mask is not None else None
+        if mask and mask != MASK:
+            texts = [text.replace(MASK, mask) for text in texts]
         self.core.encode_special_tokens = not special
         try:
             return list(self.core.encode_batch_fast(texts, add_special_tokens=False))
+        except Exception as error:  # the library raises Exception itself, for a word that the vocabulary lacks and has no <unk> for
+            raise ValueError(f"text: cannot be tokenised: {str(error).splitlines()[0]}") from error
         finally:
             self.core.encode_special_tokens = False
 
@@ -102,7 +116,7 @@ class Tokenizer(HasSpecialTokens):
         """What a token ID stands for, to be shown."""
         if self.kind == "bpe" and one not in self._special:
             return str(self.core.decode([one], skip_special_tokens=False))
-        return str(self.core.id_to_token(one))
+        return str(self.core.id_to_token(one) or "")
 
     def unknown(self, text: str) -> list[str]:
         """The parts of a text that the vocabulary lacks: characters, which encoding leaves out, or words, which become <unk>; each once, in order."""
@@ -160,4 +174,5 @@ def vocabulary_size(core: tokenizers.Tokenizer) -> int:
 
 
 def _named(core: tokenizers.Tokenizer) -> SpecialTokens:
-    return SpecialTokens(*(core.token_to_id(name) for name in SPECIAL))
+    mask, bos, eos = (core.token_to_id(name) for name in SPECIAL)
+    return SpecialTokens(mask, bos, eos)

@@ -1,0 +1,335 @@
+"""Episode files: what is written is what is read, lazily; what is broken is said; rows follow from their number."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from transalg.data import recorder as recording
+from transalg.data.episode_rows import EpisodeRows, last_timesteps, timesteps_from
+from transalg.data.episodes import Episodes
+from transalg.data.recorder import Recorder
+from transalg.hyper.modalities import ACT, LOCAL, SEP, TEXT
+from transalg.tokenization import train
+from transalg.tokenization.modalities import Box, Dictionary, Discrete, Image, Spaces, Text, Vocabulary, concatenate, timestep
+
+TOKENIZER = train("char", ["go to the red ball", "abcdefghijklmnopqrstuvwxyz"])
+VOCABULARY = Vocabulary.of(TOKENIZER)
+SPACES = Spaces(
+    Dictionary({"mission": Text(), "camera": Image(16, 32, 1), "body": Dictionary({"speed": Box(-2, 2, (3,))})}),
+    Dictionary({"gear": Discrete(5), "steer": Box(-1, 1, (2,))}),
+)
+LENGTHS = (7, 1, 5)
+
+
+def values(episode: int, t: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng([episode, t])
+    camera = rng.integers(0, 256, (16, 32, 1), np.uint8)
+    speed = rng.uniform(-2, 2, 3).astype(np.float32)
+    observation = {"mission": "go" if t < 3 else "the red ball", "camera": camera, "body": {"speed": speed}}
+    return observation, {"gear": (episode + t) % 5, "steer": rng.uniform(-1, 1, 2).astype(np.float32)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with Recorder(tmp_path / "a", name="car", observation=SPACES.observation, action=SPACES.action, expert=11.0, random=-3.0) as recorder:
+        for episode, length in enumerate(LENGTHS):
+            for t in range(length):
+                recorder.add(*values(episode, t), reward=0.5, explored=t % 3 == 1)
+            recorder.end(split="valid" if episode == 1 else "train")
+    return tmp_path / "a"
+
+
+def whole(episode: int, first: int = 0, last: int | None = None) -> Any:
+    steps = range(*slice(first, last).indices(LENGTHS[episode]))
+    return concatenate(timestep(SPACES, *values(episode, t), VOCABULARY, explored=t % 3 == 1) for t in steps)
+
+
+# Writing and reading ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read(folder: Path) -> None:
+    from transalg.tokenization.modalities import timesteps
+
+    episodes = Episodes(folder)
+    assert (episodes.name, episodes.spaces, episodes.expert, episodes.random) == ("car", SPACES, 11.0, -3.0)
+    assert [episode.steps for episode in episodes.episodes] == list(LENGTHS)
+    assert [episode.score for episode in episodes.episodes] == [3.5, 0.5, 2.5]
+    assert episodes.splits == ("train", "valid") and episodes.members("train").tolist() == [0, 2]
+    for episode in range(3):
+        assert timesteps(SPACES, episodes.steps(episode), VOCABULARY) == whole(episode)
+    assert timesteps(SPACES, episodes.steps(0, 2, 5), VOCABULARY) == whole(0, 2, 5), "across the change of the mission"
+    assert episodes.texts(0) == ["go", "the red ball"]
+    with pytest.raises(ValueError, match="expected episodes of the split test, got train, valid"):
+        episodes.members("test")
+
+
+def test_many_files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "FULL", 1)
+    with Recorder(tmp_path / "b", name="b", observation=Discrete(3), action=Discrete(2)) as recorder:
+        for episode in range(3):
+            for t in range(episode + 1):
+                recorder.add(t, 1)
+            recorder.end()
+    assert sorted(path.name for path in (tmp_path / "b").glob("*.safetensors")) == [f"0000{i}.safetensors" for i in range(3)]
+    episodes = Episodes(tmp_path / "b")
+    assert [episodes.steps(i).observation[""].tolist() for i in range(3)] == [[0], [0, 1], [0, 1, 2]]
+    assert oct((tmp_path / "b/00000.safetensors").stat().st_mode)[-3:] == oct((tmp_path / "b/meta.json").stat().st_mode)[-3:]
+
+
+def test_an_episode_that_is_not_ended_ends_with_the_block(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "b", name="b", observation=Discrete(3), action=Discrete(2)) as recorder:
+        for t in range(3):
+            recorder.add(t, t % 2)
+    assert len(Episodes(tmp_path / "b")) == 1
+
+
+def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
+    def record(*steps: Any, keep: bool = True) -> None:
+        with Recorder(tmp_path / "b", name="b", observation=Box(-1, 1, (2,)), action=Discrete(2)) as recorder:
+            for observation, action, *reward in steps:
+                recorder.add(observation, action, reward=(*reward, 0.0)[0])
+            recorder.end(keep=keep)
+
+    for steps, keep, message in (
+        ([([0, 0], 0), ([0, np.nan], 1)], True, "observation: expected numbers, got NaN"),
+        ([([0, 0], 2)], True, "action: expected integers from 0 to 1, got 2"),
+        ([([0, 0], 0, np.nan)], True, "reward: expected a number, got nan"),
+        ([], True, "episode: expected at least one timestep, got none"),
+        ([([0, 0], 1)], False, "b: expected at least one episode, got none; nothing is written"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            record(*steps, keep=keep)
+        assert not list(tmp_path.iterdir())
+    record(([0, 0], 1))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match="b: expected a new or an empty folder, got one with files; choose another"):
+        record(([0, 0], 0))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+# Bad files -------------------------------------------------------------------------------------------------------------
+
+
+def edit(folder: Path, name: str, /, **changes: Any) -> None:
+    """Change keys of meta.json, or of the first line of episodes.jsonl; None removes one."""
+    first, *more = (folder / name).read_text().split("\n") if name.endswith("l") else [(folder / name).read_text()]
+    value = {key: each for key, each in (json.loads(first) | changes).items() if each is not None}
+    (folder / name).write_text("\n".join([json.dumps(value), *more]))
+
+
+def tensors(folder: Path, **changes: Any) -> None:
+    path = folder / "00000.safetensors"
+    found = load_file(path) | {key.replace("__", "/"): each for key, each in changes.items()}
+    save_file({key: each for key, each in found.items() if each is not None}, path)
+
+
+def cut(folder: Path) -> None:
+    path = folder / "00000.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut, "00000.safetensors: not a complete safetensors file: .*; record it again"),
+        (lambda f: (f / "00000.safetensors").unlink(), "00000.safetensors: expected a file in .*, got none; record it again"),
+        (lambda f: (f / "meta.json").unlink(), "a: expected a folder of episodes, with meta.json, got one without"),
+        (lambda f: (f / "meta.json").write_text("{"), "meta.json: not JSON"),
+        (lambda f: (f / "meta.json").write_bytes(b"\xff"), "meta.json: expected UTF-8, got the byte 0xff"),
+        (lambda f: (f / "episodes.jsonl").unlink(), "episodes.jsonl: cannot be read: No such file"),
+        (lambda f: (f / "episodes.jsonl").write_text(""), "episodes.jsonl: expected at least one episode, got none"),
+        (lambda f: (f / "episodes.jsonl").write_text("3\n"), "episodes.jsonl:1: expected a JSON object, got 3"),
+        (lambda f: edit(f, "meta.json", format=7), "meta.json: expected format 1, got 7"),
+        (lambda f: edit(f, "meta.json", name=3), "meta.json: expected a text as name, got 3"),
+        (lambda f: edit(f, "meta.json", expert="good"), "meta.json: expected a number or null as expert, got 'good'"),
+        (lambda f: edit(f, "meta.json", action=None), "meta.json: action: expected a kind, one of box"),
+        (lambda f: edit(f, "meta.json", observation={"kind": "image", "h": 7, "w": 16}), "meta.json: image: expected a height"),
+        (lambda f: edit(f, "episodes.jsonl", steps=None), "episodes.jsonl:1: expected a whole number as steps, got None"),
+        (lambda f: edit(f, "episodes.jsonl", file=3), "episodes.jsonl:1: expected a text as file, got 3"),
+        (lambda f: edit(f, "episodes.jsonl", file="../x"), r"x: expected a file in .*, got none"),
+        (lambda f: edit(f, "episodes.jsonl", steps=99), "episodes.jsonl:1: expected rows of 00000.safetensors, which has 13, got 0 to 99"),
+        (lambda f: edit(f, "episodes.jsonl", **{"return": "x"}), "episodes.jsonl:1: expected a number or null as return"),
+        (lambda f: edit(f, "episodes.jsonl", split=5), "episodes.jsonl:1: expected a text as split"),
+        (lambda f: edit(f, "episodes.jsonl", texts=None), "episodes.jsonl:1: expected texts of observation/mission, .*, got None"),
+        (
+            lambda f: edit(f, "episodes.jsonl", texts={"observation/mission": [[0, "a"], [0, "b"]]}),
+            r"episodes.jsonl:1: expected texts of observation/mission in the order of timesteps, got \[0, 0\]",
+        ),
+        (lambda f: tensors(f, explored=None), "00000.safetensors: expected the tensor explored, got action/gear, "),
+        (lambda f: tensors(f, action__gear=None), "00000.safetensors: expected the tensor action/gear, got none"),
+        (
+            lambda f: tensors(f, action__gear=np.zeros((13, 2), np.uint8)),
+            r"00000.safetensors: action/gear: expected the shape \(13,\), got \(13, 2\); record it again",
+        ),
+        (
+            lambda f: tensors(f, observation__camera=np.zeros((13, 16, 32, 1), np.float32)),
+            "00000.safetensors: observation/camera: expected U8, got F32",
+        ),
+    ],
+)
+def test_a_broken_folder_is_refused_when_it_is_opened(folder: Path, damage: Any, message: str) -> None:
+    damage(folder)
+    with pytest.raises(ValueError, match=message) as refusal:
+        Episodes(folder)
+    assert "\n" not in str(refusal.value)
+
+
+def test_broken_values_are_refused_when_they_are_read(folder: Path) -> None:
+    tensors(folder, action__gear=np.full(13, 5, np.int32))
+    with pytest.raises(ValueError, match="action/gear of episode 1: expected integers from 0 to 4, got 5 to 5; record it again"):
+        Episodes(folder).steps(0)
+    tensors(folder, action__gear=np.zeros(13, np.int64), observation__body__speed=np.full((13, 3), np.nan, np.float16))
+    with pytest.raises(ValueError, match="observation/body/speed of episode 3: expected numbers, got NaN; record it again"):
+        Episodes(folder).steps(2)
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="none: expected a folder of episodes, got none"):
+        Episodes(tmp_path / "none")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="file: expected a folder of episodes, got a file"):
+        Episodes(tmp_path / "file")
+
+
+def test_other_line_ends_inside_of_a_text(tmp_path: Path) -> None:
+    text = "one\u2028two\nthree\x85"
+    with Recorder(tmp_path / "b", name="b", observation=Dictionary(), action=Text()) as recorder:
+        recorder.add({}, text)
+    assert Episodes(tmp_path / "b").texts(0) == [text]
+
+
+# Rows ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Path:
+    """Five episodes whose observation and action say the episode and the timestep: three tokens each."""
+    with Recorder(tmp_path / "c", name="c", observation=Discrete(100), action=Discrete(100)) as recorder:
+        for episode, length in enumerate((31, 7, 13, 1, 19)):
+            for t in range(length):
+                recorder.add(episode, t)
+            recorder.end(split="valid" if episode == 4 else "train")
+    return tmp_path / "c"
+
+
+def read(s: Any) -> list[tuple[int, int]]:
+    """(episode, timestep) of every timestep."""
+    assert s.kind.reshape(-1, 3)[:, 1].tolist() == [SEP] * (len(s) // 3)
+    return [(one, t) for one, _, t in s.ids.reshape(-1, 3).tolist()]
+
+
+def test_rows_are_parts_of_episodes_from_every_timestep(counting: Path) -> None:
+    rows = EpisodeRows((Episodes(counting),), VOCABULARY, 17, prompts=0.0)
+    starts = Counter()
+    for n in range(2000):
+        steps = read(rows.row(0, n).sequence)
+        (episode, first), *_ = steps
+        end = {0: 31, 1: 7, 2: 13, 3: 1}[episode]
+        assert steps == [(episode, t) for t in range(first, min(first + 5, end))], "as many timesteps as fit, in order"
+        starts[episode, first] += 1
+    assert len(starts) == 52 and max(starts.values()) < 3 * 2000 / 52, "every timestep begins a row, equally often"
+
+
+def test_a_quarter_of_the_rows_has_a_prompt_of_another_episode(counting: Path) -> None:
+    rows = EpisodeRows((Episodes(counting),), VOCABULARY, 29)
+    lengths, kinds = {0: 31, 1: 7, 2: 13, 3: 1}, Counter()
+    for n in range(2000):
+        steps = read(rows.row(1, n).sequence)
+        assert 3 * len(steps) <= 29
+        border = next((i for i in range(1, len(steps)) if steps[i][0] != steps[0][0]), None)
+        if border is None:
+            kinds["none"] += 1
+            continue
+        prompt, segment = steps[:border], steps[border:]
+        assert len({one for one, _ in segment}) == 1 and len(prompt) <= 4, "at most half of the row"
+        if lengths[prompt[0][0]] == 1:
+            kinds["all"] += 1
+        else:
+            kinds["end" if prompt[-1][1] == lengths[prompt[0][0]] - 1 and len(prompt) == 4 else "anywhere"] += 1
+    assert 0.2 < 1 - kinds["none"] / 2000 < 0.3
+    assert 0.45 < kinds["end"] / (kinds["end"] + kinds["anywhere"]) < 0.65  # what begins anywhere may also be the end
+
+
+def test_rows_follow_from_seed_and_number(counting: Path, folder: Path) -> None:
+    def made(seed: int, numbers: Any) -> list[Any]:
+        rows = EpisodeRows((Episodes(counting), Episodes(folder)), VOCABULARY, 64, (2.0, 1.0))
+        return [rows.row(seed, n) for n in numbers]
+
+    first = made(3, range(40))
+    assert all(one.task == two.task and one.sequence == two.sequence for one, two in zip(first[17:], made(3, range(17, 40)), strict=True))
+    assert any(one.sequence != two.sequence for one, two in zip(first, made(4, range(40)), strict=True))
+    single = EpisodeRows((Episodes(counting),), VOCABULARY, 64)
+    assert any(single.row(3, n).sequence != single.row(4, n).sequence for n in range(5)), "also of one folder"
+    rows = EpisodeRows((Episodes(counting), Episodes(folder)), VOCABULARY, 64, (2.0, 1.0))
+    assert all(one.sequence == two.sequence for one, two in zip(rows.batch(3, 2, 5), first[10:15], strict=True))
+
+
+@pytest.mark.parametrize("weights", [(), (1.0, 1.0), (2.0, 1.0), (9.0, 1.0)])
+def test_every_run_of_rows_has_its_share_of_each_folder(counting: Path, weights: tuple[float, ...]) -> None:
+    task = Episodes(counting)
+    rows = EpisodeRows((task, task), VOCABULARY, 64, weights)
+    share = weights[0] / sum(weights) if weights else 0.5
+    for start in (0, 17, 100_003):
+        count = sum(rows.task(5, n) == 0 for n in range(start, start + 100))
+        assert abs(count - 100 * share) <= 2
+
+
+def test_timesteps_that_fit(folder: Path) -> None:
+    """From one on, and the last ones, whatever the length of their texts."""
+    task = Episodes(folder)
+    starts, ends = (
+        [[], *(whole(0, 1, stop).ids.tolist() for stop in range(2, 8))],
+        [[], *(whole(0, t).ids.tolist() for t in range(6, -1, -1))],
+    )
+    for room in range(0, 100, 3):
+        assert timesteps_from(task, 0, 1, room, VOCABULARY).ids.tolist() == [each for each in starts if len(each) <= room][-1]
+        assert last_timesteps(task, 0, room, VOCABULARY).ids.tolist() == [each for each in ends if len(each) <= room][-1]
+
+
+def test_rows_with_texts_have_whole_timesteps(folder: Path) -> None:
+    rows = EpisodeRows((Episodes(folder),), VOCABULARY, 60)
+    for n in range(50):
+        s = rows.row(0, n).sequence
+        assert 0 < len(s) <= 60 and s.kind[-1] == ACT and len(s.patches) == 2 * (s.kind == SEP).sum()
+        assert (s.kind == ACT).sum() == 3 * (s.kind == SEP).sum()
+
+
+def test_documents(tmp_path: Path) -> None:
+    texts = ["abcdefghijklmnopqrstuvwxyz" * 30, "go to the red ball"]
+    with Recorder(tmp_path / "d", name="d", observation=Dictionary(), action=Text()) as recorder:
+        for text in texts:
+            recorder.add({}, text)
+            recorder.end()
+    seen = Counter()
+    rows = EpisodeRows((Episodes(tmp_path / "d"),), VOCABULARY, 1000)
+    ids = [TOKENIZER.encode(text) for text in texts]
+    for n in range(100):
+        s = rows.row(0, n).sequence
+        assert (s.kind == TEXT).all() and s.loss.all() and s.index.tolist() == list(range(len(s))) and len(s) <= LOCAL
+        places = [(d, i) for d, each in enumerate(ids) for i in range(len(each)) if each[i : i + len(s)] == s.ids.tolist()]
+        assert places
+        seen[places[0][0]] += 1
+    assert seen[0] > 80 and seen[1], "as likely as long"
+
+
+def test_rows_that_cannot_be(counting: Path, folder: Path) -> None:
+    task, car = Episodes(counting), Episodes(folder)
+    for arguments, message in (
+        (((), VOCABULARY, 64), "data: expected at least one folder of episodes, got none"),
+        (((task,), VOCABULARY, 2), "ell_max: expected at least 3, a timestep of c, got 2"),
+        (((task,), VOCABULARY, 64, (1.0, 2.0)), "weights: expected one for each of 1 folders, got 2"),
+        (((task,), VOCABULARY, 64, (0.0,)), r"weights: expected a number in \(0, ∞\), got 0.0"),
+        (((task,), VOCABULARY, 64, (), 1.5), r"prompts: expected a number in \[0, 1\], got 1.5"),
+        (((car,), VOCABULARY, 8), "ell_max: expected at least 9, a timestep of car, got 8"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            EpisodeRows(*arguments)
+    with pytest.raises(ValueError, match=r"a: episode .*: expected timesteps of at most ell_max = 10 tokens, got more at"):
+        EpisodeRows((car,), VOCABULARY, 10).row(0, 0)
+    with pytest.raises(ValueError, match="expected episodes of the split test, got train, valid"):
+        EpisodeRows((task,), VOCABULARY, 64, split="test")

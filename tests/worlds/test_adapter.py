@@ -1,0 +1,256 @@
+"""Environments of gymnasium as worlds: their spaces become ours, their values come and go, and what is not supported is said."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transalg.data.episodes import Episodes
+from transalg.tokenization.spaces import Box, Dictionary, Discrete, Image, Text, flatten
+from transalg.worlds import make as making
+from transalg.worlds.make import make
+from transalg.worlds.record import record_world
+from transalg.worlds.rollout import expert, rollout
+
+gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed; pip install transalg[gato]")
+
+from gymnasium import spaces as theirs  # noqa: E402
+
+from transalg.worlds.adapter import GymnasiumWorld  # noqa: E402
+from transalg.worlds.conversion import Pixels, convert  # noqa: E402
+
+PLAIN = Pixels()
+
+
+class Env(gymnasium.Env):
+    """An environment with any spaces; its observations are drawn, and its actions remembered."""
+
+    def __init__(self, observation: Any = None, action: Any = None, observed: Any = None) -> None:
+        self.observation_space = observation or theirs.Discrete(3)
+        self.action_space = action or theirs.Discrete(2)
+        self.observed, self.actions = observed, []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.actions.append(action)
+        return self.observation_space.sample() if self.observed is None else self.observed, 1.0, len(self.actions) >= 7, False, {}
+
+
+@pytest.mark.parametrize(
+    ("space", "expected"),
+    [
+        (theirs.Discrete(5), Discrete(5)),
+        (theirs.Discrete(5, start=-2), Discrete(5)),
+        (theirs.Box(-2, 3, (2, 3)), Box(-2, 3, (2, 3))),
+        (theirs.Box(np.array([-1, -np.inf], np.float32), np.array([1, 7], np.float32)), Box(-np.inf, 7, (2,))),
+        (theirs.Box(0, 9, (2,), np.int64), Box(0, 9, (2,))),
+        (theirs.Box(0, 255, (32, 48, 3), np.uint8), Image(32, 48, 3)),
+        (theirs.Box(0, 255, (32, 48), np.uint8), Image(32, 48, 1)),
+        (theirs.Box(0, 255, (128,), np.uint8), Box(0, 255, (128,))),
+        (theirs.Text(7), Text()),
+        (theirs.MultiBinary((2, 3)), Discrete(2, (2, 3))),
+        (theirs.MultiDiscrete([5, 5, 5]), Discrete(5, (3,))),
+        (theirs.MultiDiscrete([[5, 2]]), Dictionary({"0": Discrete(5), "1": Discrete(2)})),
+        (theirs.Tuple([theirs.Discrete(5), theirs.Text(3)]), Dictionary({"0": Discrete(5), "1": Text()})),
+        (
+            theirs.Dict(b=theirs.Discrete(5), a=theirs.Dict(c=theirs.Box(-1, 1))),
+            Dictionary({"a": Dictionary({"c": Box(-1, 1, (1,))}), "b": Discrete(5)}),
+        ),
+        (
+            theirs.Tuple([theirs.Discrete(n) for n in range(2, 13)]),
+            Dictionary({f"{n - 2:02}": Discrete(n) for n in range(2, 13)}),
+        ),
+    ],
+)
+def test_spaces_and_values_there_and_back(space: Any, expected: Any) -> None:
+    conversion = convert(space, PLAIN, "x")
+    assert conversion.space == expected
+    space.seed(3)
+    for _ in range(5):
+        value = space.sample()
+        parts = flatten(expected, conversion.ours(value), "x")
+        back = conversion.theirs(conversion.ours(value))
+        if isinstance(expected, Image):
+            back = back.reshape(space.shape)
+        assert space.contains(back)
+        assert all(np.array_equal(part, parts[path]) for path, part in flatten(expected, conversion.ours(back), "x").items())
+
+
+def test_actions_stay_within_the_bounds_of_each_number() -> None:
+    """Our box has one low and one high for all of them."""
+    space = theirs.Box(np.array([-1, -5], np.float32), np.array([1, 5], np.float32))
+    env = Env(action=space)
+    world = GymnasiumWorld(env)
+    world.reset(0)
+    world.step(np.array([4.0, 4.0], np.float32))
+    assert env.actions[0].tolist() == [1, 4] and env.actions[0].dtype == np.float32
+    whole = convert(theirs.Box(0, 9, (2,), np.int64), PLAIN, "x").theirs(np.array([2.4, 8.7]))
+    assert whole.tolist() == [2, 9] and whole.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (Env(theirs.Graph(theirs.Box(-1, 1), None)), "Env: observation: expected box, .* or image, got Graph, which is not supported"),
+        (Env(theirs.Dict(a=theirs.Sequence(theirs.Discrete(2)))), "Env: observation/a: expected box, .*, got Sequence"),
+        (Env(action=theirs.OneOf([theirs.Discrete(2)])), "Env: action: expected box, .*, got OneOf"),
+        (Env(theirs.Discrete(5000)), "Env: observation: discrete: expected a whole number from 1 to 1024, got 5000"),
+        (
+            Env(theirs.Box(0, 255, (84, 84, 3), np.uint8)),
+            "Env: observation: image: expected a height and a width that 16 divides, got 84×84; resize or pad it, with @80x80 after the name say",
+        ),
+        (Env(action=theirs.Box(0, 255, (16, 16, 3), np.uint8)), "Env: action: expected discrete or continuous values, or one text"),
+    ],
+)
+def test_unsupported_spaces(env: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refusal:
+        GymnasiumWorld(env)
+    assert "\n" not in str(refusal.value)
+
+
+def test_bad_observations_and_actions() -> None:
+    world = GymnasiumWorld(Env(theirs.Box(-1, 1, (2,)), observed=np.array([0, np.nan])))
+    world.reset(0)
+    with pytest.raises(ValueError, match="Env: observation: expected numbers, got NaN"):
+        world.step(1)
+    world = GymnasiumWorld(Env())
+    world.reset(0)
+    with pytest.raises(ValueError, match="Env: action: expected integers from 0 to 1, got 2"):
+        world.step(2)
+    with pytest.raises(ValueError, match="Env: expected discrete or continuous actions, got a text"):
+        GymnasiumWorld(Env(action=theirs.Text(5))).random(np.random.default_rng(0))
+    with pytest.raises(ValueError, match="Env: expected a world with an expert, got one without"):
+        world.expert()
+
+
+def test_an_expert_of_ones_own(tmp_path: Path) -> None:
+    """It is told what was done last, be that a random action."""
+    told = []
+
+    class Rewarded(Env):
+        def step(self, action: Any) -> Any:
+            observation, _, ended, *rest = super().step(action)
+            return observation, float(action), ended, *rest
+
+        def reset(self, **options: Any) -> Any:
+            self.actions = []
+            return super().reset(**options)
+
+    def always(env: Any) -> Any:
+        def choose(last: Any) -> int:
+            told.append((last, env.actions[-1] if env.actions else None))
+            return 1
+
+        return choose
+
+    world = GymnasiumWorld(Rewarded(), expert=always)
+    record_world(world, tmp_path / "a", episodes=5, noise=0.2, scored=11)
+    assert len(Episodes(tmp_path / "a")) == 5 and all(one == two for one, two in told) and (0, 0) in told
+    world.reset(0)
+    world.step(0)
+    with pytest.raises(ValueError, match="Rewarded: expected an expert from the beginning of an episode on, got one later"):
+        world.expert()
+
+
+def test_images_are_cropped_resized_padded_and_grey() -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (20, 24, 3), np.uint8)
+    assert np.array_equal(Pixels(crop=(2, 18))(picture), picture[2:18])
+    padded = Pixels(pad=True)(picture)
+    assert padded.shape == (32, 32, 3) and np.array_equal(padded[:20, :24], picture) and not padded[20:].any() and not padded[:, 24:].any()
+    grey = Pixels(grey=True)(picture)
+    assert grey.shape == (20, 24, 1) and np.abs(grey[..., 0] - picture.mean(-1)).max() <= 0.5
+    half = Pixels(size=(10, 12))(picture)
+    assert np.abs(half - picture.reshape(10, 2, 12, 2, 3).mean((1, 3))).max() <= 1
+
+
+# By name ---------------------------------------------------------------------------------------------------------------
+
+
+def test_environments_by_name() -> None:
+    world = make("FrozenLake-v1")
+    assert world.spaces.observation == Discrete(16) and world.limit == 100
+    world.reset(0)
+    assert not world.step(0).done
+    assert make("Taxi").name == "Taxi" and make("Taxi-v4").name == "Taxi-v4"
+    with pytest.raises(ValueError, match="Nothing-v0: expected an environment of gymnasium, got none: Environment `Nothing` doesn't exist"):
+        make("Nothing-v0")
+    with pytest.raises(ValueError, match=r"ALE/Nothing-v5: expected (an environment|the package ale_py)"):
+        make("ALE/Nothing-v5")
+
+
+def test_images_are_resized_by_name() -> None:
+    pytest.importorskip("minigrid", reason="minigrid is not installed; pip install transalg[gato]")
+    world = make("MiniGrid-Empty-5x5-v0@32x48")
+    assert world.name == "MiniGrid-Empty-5x5-v0@32x48" and world.reset(0)["image"].shape == (32, 48, 3)
+    for size in ("80", "0x16", "axb", ""):
+        with pytest.raises(
+            ValueError, match=f"MiniGrid-Empty-5x5-v0@{size}: expected a height and a width after @, 80x80 say, got '{size}'"
+        ):
+            make(f"MiniGrid-Empty-5x5-v0@{size}")
+    with pytest.raises(ValueError, match="observation/image: image: expected a height and a width that 16 divides, got 30×48"):
+        make("MiniGrid-Empty-5x5-v0@30x48")
+
+
+def test_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(ValueError, match=r"ALE/Pong-v5: expected the package ale_py, got none; pip install 'transalg\[atari\]'"):
+        make("ALE/Pong-v5")
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    with pytest.raises(ValueError, match=r"BabyAI-GoToLocal-v0: expected the package minigrid, got none; pip install 'transalg\[gato\]'"):
+        make("BabyAI-GoToLocal-v0")
+    monkeypatch.setitem(sys.modules, "transalg.worlds.adapter", None)
+    with pytest.raises(ValueError, match=r"Taxi-v4: expected one of CartPole, Pendulum, Taxi, or .* pip install 'transalg\[gato\]'"):
+        make("Taxi-v4")
+    assert set(making.WORLDS) == {"CartPole", "Pendulum", "Taxi"}
+
+
+@pytest.mark.parametrize("name", ["BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v0"])
+def test_the_bot_of_babyai_succeeds(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("minigrid", reason="minigrid is not installed; pip install transalg[gato]")
+    world = make(name)
+    parts = {"direction": Discrete(4), "image": Image(64, 64, 3), "mission": Text()}
+    assert world.spaces.observation == Dictionary(parts) and world.spaces.action == Discrete(7)
+    for seed in range(5):
+        steps = list(rollout(world, expert, seed))
+        assert sum(step.reward for step in steps) > 0.7 and " " in steps[0].observation["mission"]
+    assert capsys.readouterr().out == "", "minigrid prints; we do not"
+
+
+def test_the_bot_recovers_from_random_actions_or_its_episode_is_dropped(tmp_path: Path) -> None:
+    pytest.importorskip("minigrid", reason="minigrid is not installed; pip install transalg[gato]")
+    recorded = record_world(make("BabyAI-GoToLocal-v0"), tmp_path / "a", episodes=10, noise=0.3, scored=5)
+    assert recorded.mean > 0.7
+
+
+@pytest.fixture
+def pong() -> Any:
+    pytest.importorskip("ale_py", reason="ale-py is not installed; pip install transalg[atari]")
+    return make("ALE/Pong-v5")
+
+
+@pytest.mark.slow
+def test_the_expert_of_pong_wins_points(pong: Any) -> None:
+    assert pong.spaces.observation == Image(80, 80, 1) and pong.spaces.action == Discrete(6)
+    observation, rewards = pong.reset(0), []
+    assert observation.shape == (80, 80, 1) and len(np.unique(observation)) > 2
+    while rewards.count(1.0) + rewards.count(-1.0) < 2:
+        rewards.append(pong.step(pong.expert()).reward)
+    assert sum(rewards) == 2
+
+
+@pytest.mark.slow
+def test_looking_ahead_leaves_no_trace(pong: Any) -> None:
+    """What follows is as if the expert had not tried its strokes."""
+    actions, screens = [], []
+    pong.reset(3)
+    for _ in range(70):
+        actions.append(pong.expert())
+        screens.append(pong.step(actions[-1]).observation)
+    assert pong._expert.planned or len(set(actions)) > 1
+    pong.reset(3)
+    assert all(np.array_equal(pong.step(action).observation, screen) for action, screen in zip(actions, screens, strict=True))

@@ -1,0 +1,149 @@
+"""Episodes to rows of tokens: a part of an episode, at times after another episode of the same task. Any row can be made by its number alone."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transalg.checks import integer, real
+from transalg.data.episodes import ACTION, Episodes
+from transalg.hyper.modalities import LOCAL
+from transalg.tokenization.modalities import Sequence, Vocabulary, concatenate, fixed_count, text, timesteps, token_counts
+from transalg.tokenization.sequence import Ints
+
+ROW, TASKS = 11, 12  # what a random number is drawn for
+GOLDEN = (5**0.5 - 1) / 2
+MASK = 0xFFFFFFFFFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Row:
+    task: int  # the number of its folder
+    sequence: Sequence
+
+
+@dataclass(frozen=True)
+class EpisodeRows:
+    """Rows of at most ℓ_max tokens from several folders, each in proportion to its weight.
+
+    Row n is a function of the seed and n: training continues from any step with the same rows. The share of each folder in any run of rows
+    is its weight, up to one or two rows. A row begins at a random timestep, each as likely as the others. With probability `prompts`,
+    timesteps of another episode go first, at most half of the row: in one half of these its last ones, in the other from a random one on.
+    """
+
+    tasks: tuple[Episodes, ...]
+    vocabulary: Vocabulary
+    ell_max: int
+    weights: tuple[float, ...] = ()  # by default equal
+    prompts: float = 0.25
+    split: str = "train"
+
+    def __post_init__(self) -> None:
+        integer("ell_max", self.ell_max, 2)
+        real("prompts", self.prompts, "[0, 1]")
+        if not self.tasks:
+            raise ValueError("data: expected at least one folder of episodes, got none")
+        if self.weights and len(self.weights) != len(self.tasks):
+            raise ValueError(f"weights: expected one for each of {len(self.tasks)} folders, got {len(self.weights)}")
+        for weight in self.weights:
+            real("weights", weight, "(0, ∞)")
+        for task in self.tasks:
+            if fixed_count(task.spaces) > self.ell_max:
+                raise ValueError(f"ell_max: expected at least {fixed_count(task.spaces)}, a timestep of {task.name}, got {self.ell_max}")
+        _ = self._draws  # every folder has episodes of the split
+
+    def batch(self, seed: int, step: int, size: int) -> list[Row]:
+        """The rows of a step of training."""
+        return [self.row(seed, n) for n in range(step * size, (step + 1) * size)]
+
+    def row(self, seed: int, n: int) -> Row:
+        task = self.task(seed, n)
+        rng = np.random.default_rng([seed & MASK, ROW, n])
+        return Row(task, self._draws[task].sequence(self.tasks[task], self, rng))
+
+    def task(self, seed: int, n: int) -> int:
+        """Which folder row n is of. Multiples of the golden ratio, modulo 1, fill [0, 1) evenly."""
+        offset = np.random.default_rng([seed & MASK, TASKS]).random()
+        place = (offset + n * GOLDEN) % 1
+        return int(np.searchsorted(self._bounds, place, side="right"))
+
+    @cached_property
+    def _bounds(self) -> NDArray[np.float64]:
+        weights = np.array(self.weights or [1.0] * len(self.tasks))
+        return np.asarray(weights.cumsum() / weights.sum())[:-1]
+
+    @cached_property
+    def _draws(self) -> tuple["_Draw", ...]:
+        return tuple(_Draw.of(task, self.split) for task in self.tasks)
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """The episodes of a split of one folder, as likely as they are long: in timesteps, documents in characters."""
+
+    members: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, task: Episodes, split: str) -> "_Draw":
+        members = task.members(split)
+        episodes = [task.episodes[i] for i in members]
+        sizes = [len(each.texts[ACTION][0][1]) + 1 if task.spaces.document else each.steps for each in episodes]
+        return cls(members, np.cumsum(sizes))
+
+    def sequence(self, task: Episodes, rows: EpisodeRows, rng: np.random.Generator) -> Sequence:
+        number, start = self._place(rng)
+        if task.spaces.document:
+            return _document(task, number, start, rows)
+        if rng.random() < rows.prompts and (prompt := self._prompt(task, number, rows, rng)):
+            segment = timesteps_from(task, number, start, rows.ell_max - len(prompt), rows.vocabulary)
+            if len(segment):
+                return concatenate([prompt, segment])
+        if segment := timesteps_from(task, number, start, rows.ell_max, rows.vocabulary):
+            return segment
+        raise ValueError(
+            f"{task.folder}: episode {number + 1}: expected timesteps of at most ell_max = {rows.ell_max} tokens, got more at {start}"
+        )
+
+    def _place(self, rng: np.random.Generator) -> tuple[int, int]:
+        """An episode and a timestep of it, or a character of a document; all are equally likely."""
+        place = int(rng.integers(self.ends[-1]))
+        i = int(np.searchsorted(self.ends, place, side="right"))
+        return int(self.members[i]), place - (int(self.ends[i - 1]) if i else 0)
+
+    def _prompt(self, task: Episodes, number: int, rows: EpisodeRows, rng: np.random.Generator) -> Sequence | None:
+        others = self.members[self.members != number]
+        if not len(others):
+            return None
+        other, room = int(rng.choice(others)), rows.ell_max // 2
+        if rng.random() < 0.5:
+            return last_timesteps(task, other, room, rows.vocabulary)
+        return timesteps_from(task, other, int(rng.integers(task.episodes[other].steps)), room, rows.vocabulary)
+
+
+def _document(task: Episodes, number: int, character: int, rows: EpisodeRows) -> Sequence:
+    """The tokens of a document from about a character on."""
+    document = task.episodes[number].texts[ACTION][0][1]
+    ids = rows.vocabulary.encode(document, bos=True, eos=True)
+    start = character * len(ids) // (len(document) + 1)
+    return text(ids[start : start + min(rows.ell_max, LOCAL)], rows.vocabulary.channels)
+
+
+def timesteps_from(task: Episodes, number: int, start: int, room: int, vocabulary: Vocabulary) -> Sequence:
+    """As many timesteps of an episode, from `start` on, as have at most `room` tokens."""
+    steps = task.steps(number, start, start + _most(task, room))
+    counts = token_counts(task.spaces, steps, vocabulary)
+    return timesteps(task.spaces, steps.part(0, int((counts.cumsum() <= room).sum())), vocabulary)
+
+
+def last_timesteps(task: Episodes, number: int, room: int, vocabulary: Vocabulary) -> Sequence:
+    """As many of the last timesteps of an episode as have at most `room` tokens."""
+    steps = task.steps(number, max(0, task.episodes[number].steps - _most(task, room)))
+    counts = token_counts(task.spaces, steps, vocabulary)
+    return timesteps(task.spaces, steps.part(len(steps) - int((counts[::-1].cumsum() <= room).sum()), len(steps)), vocabulary)
+
+
+def _most(task: Episodes, room: int) -> int:
+    """So many timesteps may fit, were it not for texts."""
+    return max(1, room // max(1, fixed_count(task.spaces)))

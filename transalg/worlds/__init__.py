@@ -1,0 +1,1 @@
+"""What Gato lives in: environments with experts, captions and prose, and the recording of episodes."""

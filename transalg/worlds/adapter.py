@@ -1,0 +1,153 @@
+"""Any environment of gymnasium as a world; BabyAI's bot and an expert for Pong. Needs the extra `gato`, Atari the extra `atari`."""
+
+import io
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from transalg.tokenization.spaces import Spaces, flatten
+from transalg.worlds.conversion import Pixels, convert
+from transalg.worlds.pong import PongExpert
+from transalg.worlds.world import RGB, ExpertLostError, World
+
+LONGEST = 100_000  # timesteps of an environment that has no limit itself
+TILE = 8  # pixels of a cell of MiniGrid: two by two cells are a patch
+
+Expert = Callable[[Any], Any]  # an action for the state that the environment is in; the argument is what was done last, at first None
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an environment needs beside its name."""
+
+    package: str = "gymnasium"  # that registers it
+    extra: str = "gato"
+    pixels: Pixels = field(default_factory=Pixels)
+    wrap: Callable[[Any], Any] = lambda env: env
+    expert: Callable[[Any], Expert] | None = None  # made anew for every episode
+    scored: int = 100
+
+
+class Bot:
+    """BabyAI's own bot."""
+
+    def __init__(self, env: Any) -> None:
+        from minigrid.utils.baby_ai_bot import BabyAIBot
+
+        self.bot = BabyAIBot(env)
+
+    def __call__(self, last: int | None) -> int:
+        try:
+            return int(self.bot.replan(last))
+        except Exception as error:  # the bot raises what it likes
+            raise ExpertLostError(f"BabyAIBot: expected a plan, got {type(error).__name__}") from error
+
+
+def _view(env: Any) -> Any:
+    from minigrid.wrappers import RGBImgPartialObsWrapper
+
+    return RGBImgPartialObsWrapper(env, tile_size=TILE)
+
+
+SETUPS = {  # by the beginning of the name; the longest that fits
+    "": Setup(),
+    "MiniGrid-": Setup("minigrid", pixels=Pixels(pad=True), wrap=_view),
+    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True), wrap=_view, expert=Bot),
+    "ALE/": Setup("ale_py", "atari"),
+    "ALE/Pong-v5": Setup("ale_py", "atari", Pixels(crop=(34, 194), size=(80, 80), grey=True), expert=PongExpert, scored=5),
+}
+
+
+def setup(name: str) -> Setup:
+    return SETUPS[max((start for start in SETUPS if name.startswith(start)), key=len)]
+
+
+class GymnasiumWorld(World):
+    """An environment by its name, or one that is made already. Images are resized to `size`, if given.
+
+    `expert(env)` is called at the beginning of every episode. It makes a function of the last action, which returns the next one.
+    """
+
+    def __init__(
+        self, env: "str | gymnasium.Env[Any, Any]", *, size: tuple[int, int] | None = None, expert: Callable[[Any], Expert] | None = None
+    ) -> None:
+        self.name = env if isinstance(env, str) else env.spec.id if env.spec else type(env.unwrapped).__name__
+        chosen = setup(self.name)
+        self.env = chosen.wrap(_make(env, chosen)) if isinstance(env, str) else env
+        pixels = chosen.pixels
+        if size is not None:
+            self.name, pixels = f"{self.name}@{size[0]}x{size[1]}", replace(pixels, size=size, pad=False)
+        self._observations = convert(self.env.observation_space, pixels, f"{self.name}: observation")
+        self._actions = convert(self.env.action_space, pixels, f"{self.name}: action")
+        try:
+            self.spaces = Spaces(self._observations.space, self._actions.space)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from error
+        self.limit = (self.env.spec and self.env.spec.max_episode_steps) or LONGEST
+        self.scored = chosen.scored
+        self._make_expert = expert or chosen.expert
+        self._expert: Expert | None = None
+        self._last: Any = None
+
+    def _start(self, seed: int) -> Any:
+        with redirect_stdout(io.StringIO()):  # minigrid prints
+            observation, _ = self.env.reset(seed=seed)
+        self._expert, self._last = None, None
+        return self._checked(observation)
+
+    def _advance(self, action: Any) -> tuple[Any, float, bool]:
+        given = self._actions.theirs(action)
+        with redirect_stdout(io.StringIO()):
+            observation, reward, terminated, truncated, _ = self.env.step(given)
+        self._last = given
+        return self._checked(observation), float(reward), bool(terminated or truncated)
+
+    def _checked(self, observation: Any) -> Any:
+        ours = self._observations.ours(observation)
+        flatten(self.spaces.observation, ours, f"{self.name}: observation", bounds=False)
+        return ours
+
+    def expert(self) -> Any:
+        if self._make_expert is None:
+            return super().expert()
+        if self._expert is None:
+            if self.time != 0:
+                raise ValueError(f"{self.name}: expected an expert from the beginning of an episode on, got one later")
+            self._expert = self._make_expert(self.env)
+        return self._actions.ours(self._expert(self._last))
+
+    def render(self) -> RGB:
+        picture = self.env.render()
+        if not isinstance(picture, np.ndarray):
+            raise ValueError(f"{self.name}: expected a picture, got {type(picture).__name__}")
+        return picture
+
+
+def _make(name: str, chosen: Setup) -> Any:
+    try:
+        if chosen.package == "ale_py":
+            import ale_py
+
+            ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+            gymnasium.register_envs(ale_py)
+        elif chosen.package == "minigrid":
+            import minigrid
+
+            gymnasium.register_envs(minigrid)
+    except ImportError as error:
+        raise ValueError(f"{name}: expected the package {chosen.package}, got none; pip install 'transalg[{chosen.extra}]'") from error
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            try:
+                return gymnasium.make(name, render_mode="rgb_array", disable_env_checker=True)
+            except TypeError:  # an environment without pictures
+                return gymnasium.make(name, disable_env_checker=True)
+    except (gymnasium.error.Error, ImportError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ValueError(f"{name}: expected an environment of gymnasium, got none: {reason}") from error

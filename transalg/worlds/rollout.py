@@ -1,0 +1,64 @@
+"""Episodes of a world by a policy, and scores: 0 % is what random actions reach, 100 % what the expert reaches."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from transalg.data.files import Progress, no_progress
+from transalg.data.shuffle import derive_seed
+from transalg.worlds.world import World
+
+EPISODE, NOISE, EXPERT, RANDOM = 21, 22, 23, 24  # what a seed is derived for
+Policy = Callable[[World, Any, np.random.Generator], Any]  # an action for the state that a world is in, and what is observed of it
+
+
+def expert(world: World, observation: Any, rng: np.random.Generator) -> Any:
+    return world.expert()
+
+
+def random(world: World, observation: Any, rng: np.random.Generator) -> Any:
+    return world.random(rng)
+
+
+@dataclass(frozen=True)
+class Timestep:
+    observation: Any
+    action: Any
+    reward: float
+    explored: bool  # the action was random, and not the policy's
+
+
+def rollout(world: World, policy: Policy, seed: int, noise: float = 0.0) -> Iterator[Timestep]:
+    """An episode. With probability `noise` an action is a random one."""
+    rng = np.random.default_rng([seed, NOISE])
+    observation, done = world.reset(seed), False
+    while not done:
+        action, explored = policy(world, observation, rng), bool(rng.random() < noise)
+        if explored:
+            action = world.random(rng)
+        outcome = world.step(action)
+        yield Timestep(observation, action, outcome.reward, explored)
+        observation, done = outcome.observation, outcome.done
+
+
+def episode_seed(seed: int, purpose: int, number: int) -> int:
+    """The seed of an episode: another for every purpose and number."""
+    return derive_seed(2**31, seed, purpose, number)
+
+
+def returns(world: World, policy: Policy, episodes: int, seed: int, purpose: int, progress: Progress = no_progress) -> list[float]:
+    """The return of every episode."""
+    scores = list[float]()
+    for number in range(episodes):
+        scores.append(sum(step.reward for step in rollout(world, policy, episode_seed(seed, purpose, number))))
+        progress(1)
+    return scores
+
+
+def normalised(score: float, expert: float, random: float) -> float:
+    """0 for random actions, 1 for the expert."""
+    if expert == random:
+        raise ValueError(f"scores: expected an expert that is better than random actions, got {expert:g} for both")
+    return (score - random) / (expert - random)
