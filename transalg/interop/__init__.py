@@ -1,0 +1,1 @@
+"""Other tools' formats, one file each: checkpoint ↔ hyperparameters, named tensors, tokenizer."""
