@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from transalg import formal as formal
     from transalg import hyper as hyper
     from transalg import inference as inference
+    from transalg import interop as interop
     from transalg import model as model
     from transalg import optimisation as optimisation
     from transalg import runs as runs
@@ -34,12 +35,17 @@ if TYPE_CHECKING:
     from transalg import trace as trace
     from transalg import training as training
     from transalg import verify as verify
+    from transalg import worlds as worlds
     from transalg.hyper import preset as preset
     from transalg.inference.run import Run as Run
     from transalg.model import Classifier as Classifier
     from transalg.model import DTransformer as DTransformer
     from transalg.model import EDTransformer as EDTransformer
     from transalg.model import ETransformer as ETransformer
+    from transalg.model import Gato as Gato
+    from transalg.model import MixedBatch as MixedBatch
+    from transalg.training.train import cross_validate as cross_validate
+    from transalg.training.train import train as train
 
 __version__ = "0.1.0"
 
@@ -47,7 +53,8 @@ __version__ = "0.1.0"
 _NAMES = {
     "preset": "transalg.hyper",
     "Run": "transalg.inference.run",
-    **dict.fromkeys(("DTransformer", "ETransformer", "EDTransformer", "Classifier"), "transalg.model"),
+    **dict.fromkeys(("train", "cross_validate"), "transalg.training.train"),
+    **dict.fromkeys(("DTransformer", "ETransformer", "EDTransformer", "Classifier", "Gato", "MixedBatch"), "transalg.model"),
 }
 
 

@@ -64,7 +64,7 @@ def test_embeddings_do_not_depend_on_the_batch(task: str) -> None:
     torch.testing.assert_close(
         embed(model, rows, "first"), torch.stack([X[0] for X in alone]), rtol=0, atol=tolerance(torch.float32, terms=6)
     )
-    with pytest.raises(ValueError, match="pooling: expected mean or first"):
+    with pytest.raises(ValueError, match="pooling: expected mean, first or max"):
         embed(model, rows, "last")
 
 

@@ -39,8 +39,9 @@ def test_what_is_filled_in() -> None:
     assert make("seq2seq").hyper(100, 5000).ell_max == 1024
     wide = make(model={"d_e": 512}).hyper(100, 50)
     assert wide.d_mlp == 2048 and make().filled(wide, 10, 1000, 30.0)[0].train.eta == pytest.approx(0.0075)
-    assert make("classify").filled(hyper, 700, 1000, 30.0)[1] == 4200
-    assert make("classify").filled(hyper, 7, 1000, 30.0)[1] == 600  # few data are passed over more often
+    classifier = make("classify").hyper(100, 50, 5)
+    assert make("classify").filled(classifier, 700, 1000, 30.0)[1] == 4200
+    assert make("classify").filled(classifier, 7, 1000, 30.0)[1] == 600  # few data are passed over more often
     assert make(train={"epochs": 2.5}).filled(hyper, 10, 1000, 30.0)[1] == 25
     assert make(train={"optimizer": "sgd"}).filled(wide, 10, 1000, 30.0)[0].train.eta == 0.1
 
@@ -116,8 +117,8 @@ def test_shares() -> None:
         ({"train": {"optimizer": "adam"}}, "train.optimizer: expected muon, adamw, sgd, got 'adam'"),
         ({"train": {"noise": 0.1}}, "lm predicts what it reads"),
         ({"train": 3}, "train: expected a table of options, got 3"),
-        ({"task": "lms"}, "task: expected lm, mlm, seq2seq, classify or multi, got 'lms'; did you mean lm?"),
-        ({"task": 3}, "task: expected lm, mlm, seq2seq, classify or multi, got 3"),
+        ({"task": "lms"}, "task: expected lm, mlm, seq2seq, classify, multi or gato, got 'lms'; did you mean lm?"),
+        ({"task": 3}, "task: expected lm, mlm, seq2seq, classify, multi or gato, got 3"),
         ({"train": {"schedule": "step"}}, "train.schedule: expected linear, cosine, constant, trapezoid, got 'step'"),
         ({"data": ""}, "--data: expected a file"),
         ({"split": 1.5}, r"split: expected a number in [0, 1), got 1.5"),
@@ -189,4 +190,20 @@ def test_what_may_have_been_meant(options: dict[str, Any], said: str) -> None:
 
 def test_every_option_is_documented() -> None:
     for kind in (Config, Train):
-        assert all(len(each.metadata.get("doc", "")) > 5 for each in fields(kind) if each.name not in ("task", "model", "train"))
+        assert all(
+            len(each.metadata.get("doc", "")) > 5 for each in fields(kind) if each.name not in ("task", "imported", "model", "train")
+        )
+
+
+def test_a_default_may_depend_on_the_vocabulary() -> None:
+    """Sentences can be put in many ways, so that their labels are smoothed; of symbols one is right. A gated MLP has a narrower hidden layer."""
+    assert make("seq2seq").hyper(100, 50, tokenizer="bpe").label_smoothing == 0.1
+    assert (
+        make("seq2seq").hyper(100, 50, tokenizer="word").label_smoothing
+        == make("seq2seq").hyper(100, 50, tokenizer="char").label_smoothing
+        == 0
+    )
+    assert make("seq2seq", model={"label_smoothing": 0.2}).hyper(100, 50, tokenizer="char").label_smoothing == 0.2
+    assert make(model={"activation": "SwiGLU"}).hyper(100, 50).d_mlp == 344
+    with pytest.raises(ValueError, match=r"activation: expected ReLU .*, got 'swiglu'"):
+        make(model={"activation": "swiglu"}).hyper(100, 50)

@@ -112,7 +112,18 @@ def test_a_newer_sharded_checkpoint_is_refused_too(tmp_path: Path) -> None:
 
 
 def test_metadata_is_written_as_it_is_read() -> None:
-    metadata = Metadata(task="lm", hyper=small(DHyper), labels=("a", "b"), data="digest", step=3, val_loss=0.5, state={"step": 3}, files={})
+    metadata = Metadata(
+        task="lm",
+        hyper=small(DHyper),
+        labels=("a", "b"),
+        data="digest",
+        step=3,
+        val_loss=0.5,
+        state={"step": 3},
+        files={},
+        embedding={"pooling": "mean"},
+        episodes=[{"name": "taxi"}],
+    )
     assert Metadata.from_json(metadata.to_json()) == metadata
     assert json.loads(metadata.to_json()).keys() == {"format", *(each.name for each in fields(Metadata))}
     for damaged in ("[]", "{}", '{"format": 1}', '{"format": "1", "task": "lm"}'):

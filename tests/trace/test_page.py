@@ -162,6 +162,17 @@ def test_the_page_says_why_and_what_is_wrong_with_the_paper() -> None:
     assert next(step["errata"] for step in data["steps"] if step["algorithm"] == "Attention" and step["line"] == 6) == [7, 18]
 
 
+def test_a_system_has_a_page() -> None:
+    """With the weights of every head, and a listing for every algorithm called."""
+    data = data_of(page(example(find("Llama"), "hi").trace(depth=2)))
+    assert set(data["listings"]) == {"Llama", "GroupedMHAttention", "RotaryAttention", "RMSnorm"}
+    weights = [values(inner) for step in data["steps"] for inner in step["inner"] if step["algorithm"] == "RotaryAttention"]
+    assert len(weights) == 4
+    for one in weights:
+        assert_close(one.sum(dim=0), torch.ones(4))
+    assert data["inputs"]["ω"] == "1 0.1 0.01 0.001"
+
+
 @pytest.mark.parametrize(("token", "seen"), [(" ", "␣"), (" the", "␣the"), ("a\n\t", "a⏎⇥"), ("\x1b[1m", "\\x1b[1m"), ("é猫", "é猫")])
 def test_every_token_can_be_seen(token: str, seen: str) -> None:
     assert visible(token) == seen
@@ -185,7 +196,9 @@ def test_typesetting(math: str, html: str) -> None:
 
 def test_nothing_is_left_unset() -> None:
     """After typesetting, an underscore stands in names of functions and tokens only."""
-    words = re.compile(r"(?:layer|pre|post)_norm(?:_decoder)?|decoder_block|(?:mask|bos|eos)_token|class=\"both\"")
+    words = re.compile(
+        r"(?:layer|pre|post)_norm(?:_decoder)?|RMSnorm_1p|group_norm|mu_law(?:_inverse)?|tanh_GELU|decoder_block|(?:mask|bos|eos)_token|class=\"both\""
+    )
     for algorithm in algorithms():
         for line in algorithm.lines:
             assert not re.search(r"[_^]", words.sub("", typeset(line.math))), line.math

@@ -16,7 +16,7 @@ from transalg.formal import DInference, DTheta, DTransformer, ETheta, ETraining,
 from transalg.formal.norm import RMSnorm
 from transalg.formal.notation import softmax
 from transalg.formal.positions import RelativeAttention, relative
-from transalg.trace.example import example, save_theta
+from transalg.trace.example import SYSTEMS, UNITS, example, save_theta
 from transalg.trace.record import Trace, run
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import algorithms, find
@@ -201,11 +201,76 @@ def test_the_algorithms_contain_no_tracing_code() -> None:
         assert not re.search(r"\b(trace|settrace|record|print|log_step)\b", path.read_text(encoding="utf-8")), path
 
 
-def test_a_variant_has_no_example_of_its_own() -> None:
+def test_any_other_variant_has_no_example_of_its_own() -> None:
     for algorithm in algorithms():
-        if algorithm.number is None:
+        if algorithm.number is None and algorithm.name not in (*SYSTEMS, *UNITS):
             with pytest.raises(ValueError, match=f"{algorithm.name} is no algorithm of the paper"):
                 example(algorithm, "hello")
+
+
+# Today's decoders, and what they are made of ---------------------------------------------------------------------------
+
+
+def test_every_system_has_an_example() -> None:
+    assert {algorithm.name for algorithm in algorithms() if algorithm.system} == {*SYSTEMS, "Gato"}
+
+
+@pytest.mark.parametrize("name", [*SYSTEMS, *UNITS])
+def test_a_system_is_traced_with_its_shapes_and_its_result(name: str) -> None:
+    sizes = Sizes(L=2, H=6, H_kv=2, d_e=30, d_mlp=17)
+    of = example(find(name), "abcdefgh", sizes=sizes, settings=Settings(w=3))
+    trace = of.trace(depth=3)
+    check_shapes(trace)
+    assert trace.result.equal(of.function(*of.call.args, **of.call.kwargs))
+    assert trace.algorithm.name == name and len({step.line.number for step in trace.steps if step.depth == 0}) == len(find(name).lines) - (
+        name in SYSTEMS
+    ), "every line but the end of the loop"
+    for step in trace.steps:
+        assert step.symbol, f"{step.algorithm.name}, line {step.line.number} sets something"
+
+
+def test_the_heads_of_a_system_are_reached() -> None:
+    sizes = Sizes(H=6, H_kv=2, d_e=30)
+    trace = example(find("Llama"), "abc", sizes=sizes).trace(depth=3)
+    scores = [step for step in trace.steps if step.algorithm.name == "RotaryAttention" and step.line.number == 6]
+    assert [(step.passes["h"], list(step.axes["ℓ_z"])) for step in scores] == [(h, ["bos", *"abc", "eos"]) for h in range(1, 7)] * 2
+    assert scores[7].path() == "Llama, line 6, l = 2 → GroupedMHAttention, line 1, h = 2 → RotaryAttention, line 6"
+    keys = [step.value for step in trace.steps if step.algorithm.name == "RotaryAttention" and step.line.number == 2][:6]
+    assert [keys[h].equal(keys[0]) for h in range(6)] == [True] * 3 + [False] * 3, "three heads share a key"
+    turns = [step for step in trace.steps if step.algorithm.name == "rotate" and step.line.number == 1]
+    assert [step.passes["t"] for step in turns[:10]] == [1, 2, 3, 4, 5] * 2
+    assert all(step.value.allclose((step.passes["t"] - 1) * example(find("rotate"), "a", sizes=sizes).call.args[2]) for step in turns)
+
+
+def test_down_to_the_heads_there_are_neither_norms_nor_rotations() -> None:
+    called = {name: {step.algorithm.name for step in example(find(name), "ab").trace(depth=None).steps} for name in ("Llama", "Qwen3")}
+    assert called == {
+        "Llama": {"Llama", "GroupedMHAttention", "RotaryAttention"},
+        "Qwen3": {"Qwen3", "GroupedMHAttention", "NormedAttention"},
+    }
+
+
+def test_mistral_s_window_is_w_wide_in_every_layer() -> None:
+    trace = example(find("Mistral"), "abcd", settings=Settings(w=2)).trace(depth=2)
+    masked = [step.value for step in trace.steps if step.algorithm.name == "RotaryAttention" and step.line.number == 7]
+    assert len(masked) == 4
+    for S in masked:
+        assert [[bool(S[z, x] > -torch.inf) for x in range(6)] for z in range(6)] == [[x - 2 < z <= x for x in range(6)] for z in range(6)]
+
+
+def test_the_scales_of_a_random_gemma_are_1() -> None:
+    theta = example(find("Gemma"), "ab").theta
+    assert not theta.gamma.any() and not theta.layers[1].gamma2.any()
+    assert (example(find("Llama"), "ab").theta.gamma == 1).all()
+
+
+def test_a_system_on_a_theta_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "theta.safetensors"
+    of = example(find("Qwen3"), "hello", seed=5)
+    save_theta(of.theta, path)
+    assert example(find("Qwen3"), "hello", theta_file=path).trace().result.equal(of.trace().result)
+    with pytest.raises(ValueError, match=r"theta\.safetensors: theta: expected the parts of a GroupedMHAttentionTheta, got beta_k"):
+        example(find("Llama"), "hello", theta_file=path)
 
 
 def test_the_columns_of_a_growing_P_carry_the_tokens_so_far() -> None:

@@ -163,8 +163,10 @@ def test_auto_is_the_figure_of_the_task(tmp_path: Path) -> None:
 
     files(tmp_path)
     assert [selected(task) for task in TASKS] == ["loss", "loss", "exact_match", "accuracy", "accuracy"]
-    (tmp_path / "pairs.txt").write_text("a\tthe cat sat on it\nb\ta dog ran off\n" * 3)
+    (tmp_path / "pairs.txt").write_text("a\tthe cat sat on it\nb\ta dog ran off again\n" * 3)
     assert (selected("seq2seq"), selected("seq2seq", shard=True), selected("seq2seq", select="loss")) == ("bleu", "loss", "loss")
+    (tmp_path / "pairs.txt").write_text("word\tW ER1 D Z AH L\nbook\tB UH1 K IH N G\n" * 3)
+    assert selected("seq2seq") == "exact_match", "phonemes are no sentence"
     for task, select, said in (("lm", "accuracy", "expected auto, loss for lm"), ("classify", "best", "expected auto, loss")):
         with pytest.raises(ValueError, match=rf"train\.select: {said}"):
             config(task, tmp_path, select=select)
@@ -174,7 +176,7 @@ def test_auto_is_the_figure_of_the_task(tmp_path: Path) -> None:
 
 def test_predictions_are_counted_as_evaluation_counts_them(tmp_path: Path) -> None:
     (tmp_path / "pairs.txt").write_text("".join(f"{i} a\t{'x y z w v'[: 1 + 2 * (i % 5)]}\n" for i in range(20)))
-    chosen = config("seq2seq", tmp_path, steps=150, eta=0.01, eval_every=150, select="bleu")
+    chosen = config("seq2seq", tmp_path, steps=300, eta=0.01, eval_every=300, select="bleu")
     outcome = train(chosen, tmp_path / "run")
     run = Run.load(tmp_path / "run")
     assert isinstance(run.model, EDTransformer)

@@ -63,6 +63,8 @@ def evaluate(
     if beams is not None and "predict" not in task.abilities:
         others = ", ".join(name for name, other in TASKS.items() if "predict" in other.abilities)
         raise ValueError(f"beams: expected a model for {others}, which predicts texts; got one for {run.task}")
+    if "score" in task.abilities:
+        run.can("score")  # a model that lacks its head says nothing about tokens
     integer("beams", 1 if beams is None else beams, 1)
     for folder, config in zip(run.folders[1:], run.configs[1:], strict=True):
         if not data and _validation_set(config) != _validation_set(run.config):
@@ -141,8 +143,8 @@ def _records(source: Source, rows: Rows) -> list[Record]:
 
 
 def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
-    """The length of the predicted text in UTF-8; 0 for a vocabulary of words, whose text cannot be restored exactly."""
-    if tokenizer.kind == "word":
+    """The length of the predicted text in UTF-8; 0 for a vocabulary whose tokens do not tell it."""
+    if tokenizer.kind == "word" or (tokenizer.kind == "bpe" and not tokenizer.byte_level):
         return 0
     special, N_V = tokenizer.special_tokens, tokenizer.N_V
     texts = ["" if token in special else tokenizer.core.id_to_token(token) or "" for token in range(N_V)]

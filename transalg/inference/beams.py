@@ -9,7 +9,7 @@ from torch import Tensor
 from transalg.checks import integer, real
 from transalg.cpu import packed
 from transalg.data.files import Progress, no_progress
-from transalg.inference.decoding import Continuation, Decoding, by_length, padded, sample_generators
+from transalg.inference.decoding import Continuation, Decoding, by_length, padded, sample_generators, without
 from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.inference.samplers import Sampler, Temperature, sampler_chain
 from transalg.model import Cache, EDTransformer
@@ -150,7 +150,7 @@ def _search(
     for ell in range(1, room + 1):
         ids = torch.tensor([token for row in tokens for token in row], device=models[0].device)[:, None]
         logits = ensemble_logits([model.decode(ids, cache, last=True) for model, cache in zip(models, beam_caches, strict=True)])
-        log_P, candidates = _candidates(logits, 2 * beams)
+        log_P, candidates = _candidates(without(logits, models[0].hyper.special_tokens.never), 2 * beams)
         cache_rows, still_active = list[int](), list[SearchState]()
         for i, state in enumerate(active):
             first, end = i * beams, i * beams + len(state.beams)

@@ -11,6 +11,7 @@ from transalg.checks import integer
 from transalg.cpu import packed
 from transalg.inference.ensemble import Decoder, as_models, common_ell_max
 from transalg.inference.samplers import Sampler, draw, sampler_chain
+from transalg.inference.text_only import TextOnly
 from transalg.model import Cache, DTransformer
 from transalg.tasks.predictions import ensemble_logits, token_log_probability
 
@@ -52,7 +53,7 @@ class Decoding:
     @torch.inference_mode()
     def step(self) -> list[tuple[int, int]]:
         """Draw a token for every active row; (row, token) for each row that did not get eos."""
-        logits = self._logits(self.active)
+        logits = without(self._logits(self.active), self.models[0].hyper.special_tokens.never)
         context = [self.rows[row] for row in self.active]
         tokens = draw(logits, self.samplers, context, [self.generators[row] for row in self.active])
         new_tokens, eos = [], self.models[0].hyper.special_tokens.eos  # None, which no token is, where the vocabulary has none
@@ -114,8 +115,15 @@ class Decoding:
         return logits if len(active) == len(self.cache_rows) else logits[[i for i, row in enumerate(self.cache_rows) if row in active]]
 
 
+def without(logits: Tensor, never: tuple[int, ...]) -> Tensor:
+    """Logits in which tokens that decoding never writes have none."""
+    return logits if not never else logits.index_fill(1, torch.tensor(never, device=logits.device), -torch.inf)
+
+
 def _windows(model: Decoder, rows: list[list[int]]) -> Tensor:
     """The logits of what follows the last ℓ_max tokens of longer rows: every position has moved, so the cache is of no use."""
+    if isinstance(model, TextOnly):
+        return model.window(torch.tensor(rows, device=model.device))
     assert isinstance(model, DTransformer)  # x̂ of a seq2seq model is at most ℓ_max tokens long
     X, _ = model.features(torch.tensor(rows, device=model.device))
     return model.logits(X.view(len(rows), -1, X.shape[1])[:, -1])
@@ -199,7 +207,7 @@ def continuations(
 
 @torch.inference_mode()
 def begin(
-    model: DTransformer | Sequence[DTransformer],
+    model: DTransformer | Sequence[DTransformer] | Sequence[TextOnly],
     prompts: Sequence[Sequence[int]],
     samplers: Sequence[Sampler],
     *,
@@ -208,7 +216,9 @@ def begin(
     scored: bool = True,
 ) -> Decoding:
     """Start decoding all prompts together: one sample of each prompt for every generator, from a copy of it."""
-    models, ell_gen = as_models(model, DTransformer), integer("ell_gen", ell_gen, 0)
+    ell_gen = integer("ell_gen", ell_gen, 0)
+    mixed = [each for each in model if isinstance(each, TextOnly)] if isinstance(model, Sequence) else []
+    models: list[DTransformer | TextOnly] = [*(mixed or as_models(model, DTransformer))]  # type: ignore[arg-type]
     ell_max, samples = common_ell_max(models), len(generators)
     rows = [list(prompt) or [models[0].hyper.bos_token] for prompt in prompts]
     room = min(ell_max, max(map(len, rows)) + ell_gen)

@@ -1,7 +1,7 @@
 """What one pass of a model gives for a text: tokens for its masks, its class, its embedding, its log-probability."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from transalg.inference.decoding import by_length, padded
 from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.layout import Layout
+from transalg.model.pooling import POOLINGS
 from transalg.model.transformer import Transformer
 from transalg.tasks.predictions import (
     Predictions,
@@ -27,7 +28,7 @@ from transalg.tasks.predictions import (
 
 TokenRows = Sequence[Sequence[int]]
 ROWS = 32  # in one pass
-Pooling = Literal["mean", "first"]
+Pooling = Literal["mean", "first", "max"]
 
 
 @torch.inference_mode()
@@ -60,20 +61,22 @@ def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress =
 
 @torch.inference_mode()
 def embed(model: Transformer[Hyper], rows: TokenRows, pooling: Pooling = "mean", progress: Progress = no_progress) -> Tensor:
-    """A vector for every row, from the last layer (of the encoder, if there is one): the mean over its tokens, or the first token's."""
-    if pooling not in ("mean", "first"):
-        raise refuse("pooling", "mean or first", pooling)
+    """A vector for every row, from the last layer (of the encoder, if there is one): mean or maximum over its tokens, or the first token's."""
+    if pooling not in get_args(Pooling):
+        raise refuse("pooling", "mean, first or max", pooling)
     vectors = torch.zeros(len(rows), model.hyper.d_e)
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], model.device)
         X, layout = _last_layer(model, ids, lengths)
-        if pooling == "first":
-            vectors[index] = X[layout.first_tokens].float().cpu()
-        else:
-            count = torch.tensor(lengths or [ids.shape[1]] * len(ids), device=X.device)
-            vectors[index] = (layout.pad(X).sum(dim=1) / count[:, None]).float().cpu()
+        pooled = {"first": POOLINGS["bos"], "mean": POOLINGS["mean"], "max": POOLINGS["max"]}[pooling]
+        vectors[index] = pooled.compute(_as_they_are, X, layout).float().cpu()
         progress(len(index))
     return vectors
+
+
+def _as_they_are(X: Tensor, picked: Tensor | slice | None = None) -> Tensor:
+    """The head of a pooling that takes the vectors of the last layer."""
+    return X if picked is None else X[picked]
 
 
 def _last_layer(model: Transformer[Hyper], ids: Tensor, lengths: list[int] | None) -> tuple[Tensor, Layout]:

@@ -1,10 +1,10 @@
 """A trained model with its tokenizer: text in, text out."""
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 import torch
@@ -17,13 +17,15 @@ from transalg.data.datasets import blocks
 from transalg.data.files import Progress, no_progress
 from transalg.inference import beams as seq2seq
 from transalg.inference import one_pass
+from transalg.inference.agent import Decision, answers, control
 from transalg.inference.decoding import ROWS, Continuation, Decoding, begin, by_length, sample_generators
 from transalg.inference.detokenizer import IncrementalDetokenizer, stop_strings
 from transalg.inference.ensemble import as_models, common_ell_max
 from transalg.inference.options import PredictionOptions, SamplingOptions, TooLong
 from transalg.inference.results import Classification, Completion, CutText, NoBest, Score
 from transalg.inference.samplers import Sampler, sampler_chain
-from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
+from transalg.inference.text_only import TextOnly
+from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer, Gato
 from transalg.model.architectures import Model
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
@@ -31,6 +33,10 @@ from transalg.runs.models import device_named, load_model
 from transalg.runs.paths import read_options
 from transalg.tasks import Ability, find
 from transalg.tokenization import Tokenizer
+from transalg.tokenization.modalities import Image, Spaces, Vocabulary, encode_observation
+from transalg.tokenization.modalities import Sequence as TokenSequence
+from transalg.tokenization.spaces import from_json
+from transalg.worlds.world import World
 
 Texts = list[str] | tuple[str, ...]
 Quantize = Literal["int8"] | None
@@ -46,6 +52,8 @@ class Run:
     tokenizer: Tokenizer
     labels: tuple[str, ...]
     configs: tuple[Config, ...]
+    embedding: Mapping[str, Any] = field(default_factory=dict)  # how the model was made to embed, if it says so
+    episodes: tuple[dict[str, Any], ...] = ()  # of each task of gato: its name, its world, spaces and scores
 
     @classmethod
     def load(
@@ -64,7 +72,16 @@ class Run:
                 raise ValueError(f"{other.folder}: expected the task, the vocabulary and the classes of {first.folder}, got others")
         models = [quantized(each.model, quantize) if quantize else each.model for each in runs]
         configs = tuple(each.configs[0] for each in runs)
-        return cls(tuple(each.folder for each in runs), first.task, tuple(models), first.tokenizer, first.labels, configs)
+        return cls(
+            tuple(each.folder for each in runs),
+            first.task,
+            tuple(models),
+            first.tokenizer,
+            first.labels,
+            configs,
+            first.embedding,
+            first.episodes,
+        )
 
     @classmethod
     def _one(cls, folder: Path, device: str, checkpoint: run_folder.Checkpoint) -> "Run":
@@ -73,7 +90,8 @@ class Run:
         model, metadata = load_model(folder, device_named(device), checkpoint)
         tokenizer = run_folder.load_tokenizer(folder, model.hyper)
         config = Config.from_dict(read_options(folder / run_folder.CONFIG))
-        return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,))
+        episodes = tuple(metadata.episodes or ())
+        return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,), metadata.embedding or {}, episodes)
 
     @property
     def folder(self) -> Path:
@@ -211,14 +229,16 @@ class Run:
                 progress(1)
         return results
 
-    def _decoders(self, rows: int, ell_gen: int) -> list[DTransformer]:
+    def _decoders(self, rows: int, ell_gen: int) -> list[DTransformer] | list[TextOnly]:
         """The models, with packed weights where that pays. `packed` is called each time, for it notices changed weights."""
         self.can("generate")
+        if isinstance(self.model, Gato):
+            return [TextOnly(model, self.tokenizer.N_V) for model in as_models(self.models, Gato)]
         return packed(as_models(self.models, DTransformer), rows, integer("ell_gen", ell_gen, 0))
 
     def _begin(
         self,
-        models: list[DTransformer],
+        models: list[DTransformer] | list[TextOnly],
         prompts: Sequence[str],
         samplers: Sequence[Sampler],
         ell_gen: int,
@@ -311,7 +331,7 @@ class Run:
     ) -> list[list[Completion]]:
         """The same as `predict`: for every text the n best of a search, or n samples."""
         self.can("predict")
-        models, z = as_models(self.models, EDTransformer), self.encode_all(texts, "input", too_long=too_long)
+        models, z = as_models(self.models, EDTransformer), self.encode_all(texts, "input", too_long=too_long, context=True)
         integer("n_best", n_best, 1)
         if seq2seq.is_sampled(beams, tau, top_k, top_p, repetition_penalty):
             samplers = sampler_chain(tau, top_k, top_p, repetition_penalty)
@@ -323,6 +343,57 @@ class Run:
             [Completion(self.tokenizer.decode(one.ids), one.ids, one.log_p, one.ended, one.score) for one in hypotheses]
             for hypotheses in best
         ]
+
+    # Gato ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens of all modalities, for a model that has them."""
+        if not isinstance(self.model, Gato):
+            raise ValueError(f"{self.folder}: expected a model of all modalities, got one for {self.task}")
+        return Vocabulary.of(self.tokenizer, self.model.hyper.C)
+
+    def spaces(self, task: str) -> Spaces:
+        """What a task observes and does."""
+        for each in self.episodes:
+            if task in (each["name"], each["world"]):
+                return Spaces(from_json(each["observation"]), from_json(each["action"]))
+        raise ValueError(f"{task}: expected one of the tasks of {self.folder}, {', '.join(each['name'] for each in self.episodes)}")
+
+    def play(
+        self,
+        worlds: Sequence[World],
+        *,
+        seeds: Sequence[int] = (0,),
+        prompts: Sequence[TokenSequence | None] | None = None,
+        tau: float = 0.0,
+        watch: Callable[[Decision], None] | None = None,
+    ) -> list[float]:
+        """The return of an episode in each of some worlds of one kind, each with a seed, and perhaps a demonstration as its prompt."""
+        self.can("play")
+        vocabulary, models = self.vocabulary, as_models(self.models, Gato)
+        if len(models) > 1:
+            raise ValueError("runs: expected one model that acts, got an ensemble")
+        return control(models[0], vocabulary, worlds, seeds, prompts, tau=tau, watch=watch)
+
+    def caption(self, images: Sequence[Any], task: str | None = None, *, ell_gen: int = 64, tau: float = 0.0, seed: int = 0) -> list[str]:
+        """A text for each image, as a task that captions images has them; its name, if there are several."""
+        self.can("caption")
+        vocabulary, models = self.vocabulary, as_models(self.models, Gato)
+        spaces = self.spaces(task or self.captioned(task))
+        return answers(
+            models[0], vocabulary, [encode_observation(spaces, each, vocabulary) for each in images], ell_gen=ell_gen, tau=tau, seed=seed
+        )
+
+    def captioned(self, task: str | None = None) -> str:
+        """The task whose images have captions; a ValueError if there is none, or if several are possible."""
+        spaces = {each["name"]: self.spaces(each["name"]) for each in self.episodes}
+        names = [name for name, each in spaces.items() if each.answers and isinstance(each.observation, Image)]
+        if (task is not None and task not in names) or (task is None and len(names) != 1):
+            raise ValueError(
+                f"--task: expected a task whose images have captions, {', '.join(names) or 'of which there is none'}; got {task}"
+            )
+        return task or names[0]
 
     # One pass ----------------------------------------------------------------------------------------------------------
 
@@ -383,17 +454,20 @@ class Run:
         self,
         text: str | Texts,
         *,
-        pooling: one_pass.Pooling = "mean",
-        normalize: bool = False,
+        pooling: one_pass.Pooling | None = None,
+        normalize: bool | None = None,
         too_long: TooLong = "cut",
         progress: Progress = no_progress,
     ) -> NDArray[np.float32]:
         """A vector for a text, or a matrix with a row for each of several; of an ensemble, the first model's.
 
-        `normalize` scales every vector to length 1. A text longer than ℓ_max is cut with a warning.
+        Unless given, `pooling` is what the model was made for, or the mean; so is `normalize`, which scales every vector to length 1.
+        Those of a seq2seq model are of z. A text longer than ℓ_max is cut with a warning.
         """
         self.can("embed")
-        rows = self.encode_all(_as_list(text, "text"), "text", too_long=too_long)
+        pooling = pooling or self.embedding.get("pooling", "mean")
+        normalize = self.embedding.get("normalize", False) if normalize is None else normalize
+        rows = self.encode_all(_as_list(text, "text"), "text", too_long=too_long, context=find(self.task).has_context)
         vectors = one_pass.embed(self.model, rows, pooling, progress)
         vectors = torch.nn.functional.normalize(vectors, dim=1) if normalize else vectors
         matrix: NDArray[np.float32] = vectors.numpy()
@@ -420,7 +494,7 @@ class Run:
         else:
             rows = [self.encode(text, "text", eos=eos) for text in texts]
             shown = [row[1:] for row in rows]
-        z = None if contexts is None else self.encode_all(contexts, "context", too_long="error")
+        z = None if contexts is None else self.encode_all(contexts, "context", too_long="error", context=True)
         log_p = one_pass.score(self.models, rows, z, progress)
         return [Score([self.tokenizer.token(token) for token in row], values) for row, values in zip(shown, log_p, strict=True)]
 
@@ -428,9 +502,10 @@ class Run:
 
     def can(self, what: Ability) -> None:
         """A ValueError if a model of this task cannot do this."""
-        abilities = find(self.task).abilities
+        all_abilities, abilities = find(self.task).abilities, find(self.task).abilities_of(self.model.hyper)
         if what not in abilities:
-            raise ValueError(f"{self.folder}: a model for {self.task} cannot {what}; it can {', '.join(abilities)}")
+            kind = f"a model for {self.task}" + (" without a head" if what in all_abilities else "")
+            raise ValueError(f"{self.folder}: {kind} cannot {what}; it can {', '.join(abilities)}")
 
     def refusal(self, ability: Ability, text: str, *, too_long: TooLong = "cut", eos: bool = True) -> str | None:
         """Why this cannot be done with a text; None if it can be. A `fill` needs a mask, a `score` is never of a text that is cut."""
@@ -455,22 +530,24 @@ class Run:
         if mask in ids[end:]:
             raise ValueError(f"text: expected every <mask> in the first ℓ_max = {self.ell_max:,} tokens, eos included, of {_short(text)}")
 
-    def encode(self, text: str, symbol: str, *, special: bool = False, eos: bool = True) -> list[int]:
-        """bos … eos of a text, or bos … without `eos`. Unless it is empty, the vocabulary must have some of its tokens."""
+    def encode(self, text: str, symbol: str, *, special: bool = False, eos: bool = True, context: bool = False) -> list[int]:
+        """bos … eos of a text, or bos … without `eos`. Unless it is empty, the vocabulary must have some of its tokens. A context z may lack bos."""
         if not isinstance(text, str):
             raise ValueError(f"{symbol}: expected a text, got {type(text).__name__}")
         ids = self.tokenizer.encode(text, ends=False, special=special)
         if text and not self._any_known(ids):
             raise ValueError(f"{symbol}: nothing of {_short(text)} is in the vocabulary of {self.folder}")
-        return self.tokenizer.with_ends(ids, eos=eos)
+        return self.tokenizer.with_ends(ids, eos=eos, context=context)
 
-    def encode_all(self, texts: Sequence[str], symbol: str, *, special: bool = False, too_long: TooLong) -> list[list[int]]:
+    def encode_all(
+        self, texts: Sequence[str], symbol: str, *, special: bool = False, too_long: TooLong, context: bool = False
+    ) -> list[list[int]]:
         """bos … eos of every text. One of more than ℓ_max tokens is cut to ℓ_max, eos last, with one warning for all; or it is an error."""
         if too_long not in ("cut", "error"):
             raise ValueError(f"too_long: expected cut or error, got {too_long}")
         rows, cut, end = list[list[int]](), 0, self.tokenizer.with_ends([], bos=False)
         for text in texts:
-            ids = self.encode(text, symbol, special=special)
+            ids = self.encode(text, symbol, special=special, context=context)
             if len(ids) > self.ell_max:
                 if too_long == "error":
                     raise ValueError(

@@ -1,11 +1,13 @@
 """Checkpoints: tensors as safetensors, with metadata as JSON in the header; one file, or a folder of shards. Nothing is pickled."""
 
+import json
 import shutil
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -14,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from transalg.atomic import atomic_path, sync_to_disk
+from transalg.atomic import atomic_path, atomic_write, sync_to_disk
 from transalg.model.parameters import is_sharded
 from transalg.runs.metadata import Metadata, NewerFormat
 
@@ -43,6 +45,32 @@ def _save_file(path: Path, tensors: Tensors, metadata: Metadata) -> None:
         save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, header)
     except SafetensorError as error:
         raise OSError(_reason(error)) from error
+
+
+def save_one_by_one(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], dtype: torch.dtype, tensors: Iterable[tuple[str, Tensor]], metadata: Metadata
+) -> None:
+    """Write one file, atomically, from tensors that come in the order of these shapes: one of them is in memory at a time."""
+    write_safetensors(path, shapes, dtype, tensors, {KEY: metadata.to_json()})
+
+
+def write_safetensors(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], dtype: torch.dtype, tensors: Iterable[tuple[str, Tensor]], metadata: dict[str, str]
+) -> None:
+    """The same with any metadata. The layout: the length of the header, the header, and the numbers of one tensor after another."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **metadata}}
+    start, size = 0, dtype.itemsize
+    for name, shape in shapes.items():
+        end = start + size * prod(shape)
+        header[name] = {"dtype": {torch.float32: "F32", torch.float64: "F64"}[dtype], "shape": list(shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with atomic_write(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for (expected, shape), (name, tensor) in zip(shapes.items(), tensors, strict=True):
+            assert name == expected and tuple(tensor.shape) == shape
+            file.write(tensor.detach().to(dtype).contiguous().view(-1).view(torch.uint8).numpy().data)
 
 
 def load(path: Path) -> tuple[Tensors, Metadata]:

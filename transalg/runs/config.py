@@ -16,6 +16,7 @@ from transalg.hyper import Hyper, SpecialTokens
 from transalg.hyper import find as find_preset
 from transalg.hyper.cost import flops_per_token
 from transalg.hyper.hyper import DERIVED_SIZES, REGULARISATION
+from transalg.hyper.mlp import MLPS
 from transalg.optimisation.optimisers import OPTIMISERS, WIDTH
 from transalg.optimisation.schedules import SCHEDULES
 from transalg.runs.synonyms import SYNONYMS
@@ -62,14 +63,14 @@ class Train:
     steps: int | None = option(None, f"number of optimiser steps, instead of epochs (default: {_by_task(lambda task: task.steps)})")
     epochs: float | None = option(None, f"passes over the data, instead of steps (default: {_by_task(lambda task: task.epochs)})")
     batch_size: int | None = option(None, f"rows in a batch, over all processes (default: {_by_task(lambda task: task.batch_size)})")
-    batch_tokens: int | None = option(None, "tokens in a batch, instead of rows")
+    batch_tokens: int | None = option(None, f"tokens in a batch, instead of rows (default: {_by_task(lambda task: task.batch_tokens)})")
     accumulate: int = option(
         1,
         "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else but batch_norm's batches",
     )
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
     eta: float | None = option(None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})")
-    fine_tuning: float = option(0.3, "with --init: factor of η for all parameters but those of a classifier's head")
+    fine_tuning: float = option(1.0, "with --init: factor of η for all parameters but those of a classifier's head")
     schedule: str = option(
         "linear",
         "of the learning rate after the warm-up; " + "; ".join(f"{name}: {row.help}" for name, row in SCHEDULES.items()),
@@ -84,9 +85,7 @@ class Train:
     clip: float | None = option(1.0, "gradient clipping: the largest norm of a gradient; 0 for none")
     loss: Literal["mean", "sum"] = option("mean", "over the predicted tokens of a batch; the paper has the sum")
     noise: float = option(0.0, "probability that a token of the input (classify, multi, seq2seq's source) is replaced by a random one")
-    token_drop: float | None = option(
-        None, f"probability that such a token is left out (default: {_by_task(lambda task: task.token_drop or None)}; 0 otherwise)"
-    )
+    token_drop: float = option(0.0, "probability that such a token is left out")
     adversarial: float = option(
         0.0,
         "ε of adversarial training, for classify and multi: adds the loss at embeddings moved by ε where it grows fastest; twice the work",
@@ -140,10 +139,14 @@ class Config:
 
     task: str
     data: str | tuple[str, ...] = option(
-        "", "a file, a folder, or the name of built-in data: pydocs, stdlib, dates; for multi several, each with labels", many="DATA"
+        "",
+        "a file, a folder, or the name of built-in data: pydocs, stdlib, dates; for multi several, each with labels; for gato folders of episodes, or cartpole, pendulum, taxi, glyphs, pydocs",
+        many="DATA",
     )
     weights: tuple[float, ...] | None = option(
-        None, "for multi, how much of every batch comes from each data set, in their order (default: equally much)", many="FLOAT"
+        None,
+        "for multi, how many rows of every batch come from each data set, in their order; for gato, how many tokens (default: equally many)",
+        many="FLOAT",
     )
     valid: str | tuple[str, ...] | None = option(
         None, "separate validation data, for multi one for each data set; otherwise a part of --data validates", many="DATA"
@@ -172,6 +175,7 @@ class Config:
         None,
         "what to do with pairs and labelled texts longer than ell_max: error, skip, cut (default: cut for classify and multi, error for seq2seq)",
     )
+    imported: str = ""  # where the model comes from, if `transalg import` made the run; it has no data then
     model: dict[str, Any] = field(default_factory=dict)
     train: Train = field(default_factory=Train)
 
@@ -182,7 +186,7 @@ class Config:
         _require(self, "folds", self.folds is None or self.folds >= 2, "at least 2")
         _require(self, "fold", self.fold is None or (self.folds is not None and 1 <= self.fold <= self.folds), "1 to the number of folds")
         _require(self, "vocab_size", self.vocab_size is None or self.vocab_size >= 5, "at least 5")
-        if not self.data:
+        if not self.data and not self.imported:
             raise ValueError("--data: expected a file, a folder, or the name of built-in data, got nothing")
         self._check_sets(task)
         if self.folds and self.valid:
@@ -213,9 +217,9 @@ class Config:
                 )
 
     def _check_sets(self, task: Task[Any]) -> None:
-        """One data set, or for a task with heads several of different names, each with its weight."""
-        if not task.has_heads:
-            others = " and ".join(name for name, other in TASKS.items() if other.has_heads)
+        """One data set, or for a task that mixes several of different names, each with its weight."""
+        if not task.mixes:
+            others = " and ".join(name for name, other in TASKS.items() if other.mixes)
             for name in ("data", "valid"):
                 if len(sets := several(getattr(self, name))) > 1:
                     raise ValueError(f"--{name}: expected one for {self.task}, got {len(sets)}; several are for {others}")
@@ -223,6 +227,10 @@ class Config:
                 raise ValueError(f"--weights: for {others}, which learns several data sets; got {self.task}")
             return
         heads, weights = self.heads, self.weights
+        if task.records == "episodes" and (self.valid or self.folds):
+            raise ValueError(
+                f"--{'valid' if self.valid else 'folds'}: expected none for {self.task}; the files of episodes say which of them validate"
+            )
         for i, head in enumerate(heads):
             if head in heads[:i]:
                 first, again = several(self.data)[heads.index(head)], several(self.data)[i]
@@ -237,12 +245,12 @@ class Config:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The names of the data sets, each of which has a head in a task with heads; none in others."""
-        return tuple(dataset_name(name) for name in several(self.data)) if find(self.task).has_heads else ()
+        """The names of the data sets that a task mixes, each of which may have a head; none in others."""
+        return tuple(dataset_name(name) for name in several(self.data)) if find(self.task).mixes else ()
 
     @property
     def shares(self) -> dict[str, float]:
-        """The weight of every data set in a task with heads."""
+        """The weight of every data set in a task that mixes them."""
         return dict(zip(self.heads, self.weights or (1.0,) * len(self.heads), strict=True))
 
     @property
@@ -265,14 +273,17 @@ class Config:
             return fold / self.folds, (fold + 1) / self.folds
         return None if self.valid or not self.split else (1 - self.split, 1.0)
 
-    def hyper(self, N_V: int, longest: int, N_C: int = 0, base: Hyper | None = None, special: SpecialTokens | None = None) -> Hyper:
+    def hyper(
+        self, N_V: int, longest: int, N_C: int = 0, base: Hyper | None = None, special: SpecialTokens | None = None, tokenizer: str = "bpe"
+    ) -> Hyper:
         """The hyperparameters: those of a preset or of the model to start from, or the task's defaults; changed by what `model` says."""
         task = find(self.task)
+        defaults = task.defaults(tokenizer)
         kind, names = task.hyper_class, {each.name for each in fields(task.hyper_class)}
         if self.preset:
             base = find_preset(self.preset).hyper
         if base is None:
-            values: dict[str, Any] = {"ell_max": ell_max_for(longest, task.longest)} | dict(task.sizes)
+            values: dict[str, Any] = {"ell_max": ell_max_for(longest, task.longest)} | defaults
         else:
             if not issubclass(kind, type(base)) and not isinstance(base, kind):
                 raise ValueError(
@@ -280,13 +291,14 @@ class Config:
                 )
             values = task.adapt({each.name: getattr(base, each.name) for each in fields(base) if each.name in names})
             if self.init and type(base) is not kind:  # another task: what concerns training, or the new head, is this task's own
-                values |= {name: value for name, value in task.sizes.items() if name in (*REGULARISATION, *task.head)}
+                values |= {name: value for name, value in defaults.items() if name in (*REGULARISATION, *task.head)}
             if "H" in self.model or "d_e" in self.model:
                 values = {name: value for name, value in values.items() if name not in DERIVED_SIZES["d_e"]}
         values |= self.model | {"N_V": N_V, "special": None if special == SpecialTokens.last(N_V) else special}
         values |= {"N_C": N_C} if "N_C" in names else {}
         if "d_e" in self.model or base is None:
-            values["d_mlp"] = self.model.get("d_mlp", 4 * values["d_e"])
+            mlp = MLPS.get(str(values.get("activation", kind.paper("activation"))))  # an unknown one is refused below
+            values["d_mlp"] = self.model.get("d_mlp", mlp.usual_width(values["d_e"]) if mlp else 1)
         return kind(**values)
 
     def filled(self, hyper: Hyper, batches: int, rows: int, row_tokens: float) -> tuple["Config", int]:
@@ -302,14 +314,14 @@ class Config:
         filled = replace(
             train,
             batch_size=train.batch_size or task.batch_size,
-            token_drop=task.token_drop if train.token_drop is None else train.token_drop,
+            batch_tokens=train.batch_tokens or (task.batch_tokens if train.batch_size is None else None),
             eta=train.eta or OPTIMISERS[train.optimizer].default_eta(hyper.d_e, of_task),
             warmup=min(100, steps // 20) if train.warmup is None else train.warmup,
             eval_every=every,
             save_every=train.save_every or every,
         )
         sizes = {name: value for name, value in asdict(hyper).items() if name not in DERIVED and value is not None}
-        too_long, weights = self.treats_long if task.records != "documents" else None, tuple(self.shares.values()) or None
+        too_long, weights = self.treats_long if task.records in ("pairs", "labelled") else None, tuple(self.shares.values()) or None
         return replace(self, model=sizes, train=filled, too_long=too_long, weights=weights), steps
 
     def toml(self) -> str:

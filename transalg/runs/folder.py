@@ -5,7 +5,8 @@ from typing import Literal
 
 import torch
 
-from transalg.hyper import Hyper
+from transalg.hyper import GatoHyper, Hyper
+from transalg.hyper.modalities import BINS
 from transalg.runs import checkpoints
 from transalg.runs.metadata import Metadata
 from transalg.tokenization import Tokenizer
@@ -61,9 +62,11 @@ def model_tensors(run: Path, checkpoint: Checkpoint = BEST) -> checkpoints.Tenso
 def load_tokenizer(run: Path, hyper: Hyper) -> Tokenizer:
     """The tokenizer of a run. Its special tokens are those of the run's model, for tokenizer.json has only their names."""
     core = read_core(run / TOKENIZER)
-    if vocabulary_size(core) != hyper.N_V:
-        raise ValueError(f"{run}: the model has N_V = {hyper.N_V}, but {TOKENIZER} has {vocabulary_size(core)} tokens")
-    return Tokenizer(core, special=hyper.special_tokens)
+    size = vocabulary_size(core)
+    used = max(size, BINS) + BINS + 1 if isinstance(hyper, GatoHyper) else size
+    if used > hyper.N_V or (used < hyper.N_V and hyper.special is None):  # a model of others may have rows that no token uses
+        raise ValueError(f"{run}: the model has N_V = {hyper.N_V}, but {TOKENIZER} has {size} tokens")
+    return Tokenizer(core, special=hyper.special_tokens, N_V=size if isinstance(hyper, GatoHyper) else hyper.N_V)
 
 
 def _of_model(name: str) -> bool:

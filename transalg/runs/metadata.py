@@ -18,8 +18,10 @@ class Metadata:
     hyper: Hyper
     labels: tuple[str, ...] = ()  # the names of the classes
     data: str = ""  # the digest of the training data
+    embedding: dict[str, Any] | None = None  # how an encoder was made to embed: `pooling`, and whether to `normalize`
     step: int | None = None
     val_loss: float | None = None
+    episodes: list[dict[str, Any]] | None = None  # of each task of gato: name, world, spaces, scores of the expert and of random actions
     state: dict[str, Any] | None = None  # see `transalg.training.loop.State`
     files: dict[str, int] | None = None  # name → size
 

@@ -13,10 +13,13 @@ from torch import Tensor
 
 from transalg import formal
 from transalg.formal.components import MultiHead, Norm
+from transalg.formal.decoders import LlamaTheta, Qwen3Theta
 from transalg.formal.domains import Scope, parameters
 from transalg.formal.domains import tokens as token_ids
 from transalg.formal.embedding import embed
+from transalg.formal.heads import GroupedMHAttention
 from transalg.formal.mask import bidirectional, unidirectional
+from transalg.formal.positions import rotary_frequencies, rotate, without_positions
 from transalg.formal.theta import SPECIAL, DTheta, EDTheta, EncoderTheta, ETheta, TransformerTheta
 from transalg.formal.tree import Theta
 from transalg.trace.export import summary, visible
@@ -25,6 +28,21 @@ from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm, find
 
 KINDS: dict[int, type[TransformerTheta]] = {8: EDTheta, 9: ETheta, 11: EDTheta, 12: ETheta, 15: EDTheta}
+SYSTEMS: dict[str, type[DTheta]] = {  # those of formal/decoders.py
+    "Llama": LlamaTheta,
+    "Mistral": LlamaTheta,
+    "Qwen2": LlamaTheta,
+    "Qwen3": Qwen3Theta,
+    "Gemma": LlamaTheta,
+    "GPTNeoX": DTheta,
+}
+UNITS: dict[str, type[DTheta]] = {  # what these are made of
+    "rotate": DTheta,
+    "RotaryAttention": DTheta,
+    "GroupedMHAttention": LlamaTheta,
+    "NormedAttention": Qwen3Theta,
+    "GatedMLP": LlamaTheta,
+}
 TRANSFORMERS = {11: "EDTransformer", 12: "ETransformer", 13: "DTransformer", 14: "DTransformer", 15: "EDTransformer"}  # by keyword
 LARGEST = 9999  # a vocabulary beyond it is no small example
 ELL_GEN, TAU = 4, 1.0  # unless given
@@ -61,9 +79,10 @@ class Model:
     @property
     def Attention(self) -> Callable[..., object]:
         """What its MHAttention calls for every head."""
-        if self.MHAttention is formal.MHAttention:
+        heads = (formal.MHAttention, GroupedMHAttention)
+        if self.MHAttention in heads:
             return formal.Attention
-        if isinstance(self.MHAttention, partial) and self.MHAttention.func is formal.MHAttention:
+        if isinstance(self.MHAttention, partial) and self.MHAttention.func in heads:
             head: Callable[..., object] = self.MHAttention.keywords.get("Attention", formal.Attention)
             return head
         raise ValueError(f"{_name(self.MHAttention)}: expected MHAttention with another Attention, got a function of its own")
@@ -109,18 +128,25 @@ def example(
     seed: int = 0,
 ) -> Example:
     """The algorithm's call on x, the text or tokens, and z, the context (x again unless given)."""
-    number = numbered(algorithm)
+    variants = SYSTEMS | UNITS
+    number = 0 if algorithm.name in variants else numbered(algorithm)
     if number in (11, 12, 13) and settings.eta is None:
         options = {"tokens": tokens, "context_tokens": context_tokens, "theta_file": theta_file, "sizes": sizes, "seed": seed}
-        return _descending(lambda eta: example(algorithm, text, context, settings=replace(settings, eta=eta), **options))  # type: ignore[arg-type]
-    kind = KINDS.get(number, DTheta)
+        return descending(lambda eta: example(algorithm, text, context, settings=replace(settings, eta=eta), **options))  # type: ignore[arg-type]
+    kind = variants.get(algorithm.name) or KINDS.get(number, DTheta)
     theta = load_theta(theta_file, kind) if theta_file else None
     data = read_text(text, context, theta, theta_file) if tokens is None else read_tokens(tokens, context_tokens, theta)
     generator = torch.Generator().manual_seed(seed)
     if theta is None:
         longest = max(len(data.x), len(data.z), 1) + (_ell_gen(settings) if number in (14, 15) else 0)
         theta = random_theta(kind, len(data.vocabulary), longest, sizes, generator)
-    call = _call(number, data, theta, settings, generator, crossed=context is not None or context_tokens is not None)
+        if algorithm.name == "Gemma":  # its scales are 1 + γ
+            theta = kind.from_named({name: 0 * part if "gamma" in name else part for name, part in theta.named().items()})
+    crossed = context is not None or context_tokens is not None
+    if number:
+        call = _call(number, data, theta, settings, generator, crossed)
+    else:
+        call = _variant_call(algorithm.name, data, theta, settings, crossed)
     return Example(algorithm, function_of(algorithm), call, theta, data.vocabulary)
 
 
@@ -137,7 +163,7 @@ def trained_example(
     number = numbered(algorithm)
     if number in (11, 12, 13) and settings.eta is None:
         options = {"crossed": crossed, "seed": seed}
-        return _descending(lambda eta: trained_example(algorithm, model, data, settings=replace(settings, eta=eta), **options))  # type: ignore[arg-type]
+        return descending(lambda eta: trained_example(algorithm, model, data, settings=replace(settings, eta=eta), **options))  # type: ignore[arg-type]
     function: Callable[..., object] = function_of(algorithm)
     more: dict[str, object] = {"stop": model.theta.eos_token} if number == 14 else {}  # as `transalg generate` does
     if number in (4, 5):
@@ -157,7 +183,7 @@ def trained_example(
     return Example(find(name), function, call, model.theta, data.vocabulary)
 
 
-def _descending(make: Callable[[float], Example]) -> Example:
+def descending(make: Callable[[float], Example]) -> Example:
     """The example with the largest η that lowers the loss at every step: the loss is a sum over tokens, so η depends on their number."""
     for eta in ETAS:
         of = make(eta)
@@ -185,7 +211,10 @@ def _name(function: Callable[..., object]) -> str:
 def numbered(algorithm: Algorithm) -> int:
     """The number of an algorithm of the paper."""
     if algorithm.number is None:
-        raise ValueError(f"{algorithm.name} is no algorithm of the paper: expected a number from 1 to 15 or its name")
+        others = ", ".join((*SYSTEMS, *UNITS, "Gato and its parts"))
+        raise ValueError(
+            f"{algorithm.name} is no algorithm of the paper: expected a number from 1 to 15 or its name; without --run also {others}"
+        )
     return algorithm.number
 
 
@@ -228,8 +257,10 @@ def _vocabulary(N_V: int, ids: Mapping[str, int]) -> list[str]:
     return [names.get(v, str(v)) for v in range(N_V)]
 
 
-def random_theta(kind: type[TransformerTheta], N_V: int, ell_max: int, sizes: Sizes, generator: torch.Generator) -> TransformerTheta:
-    chosen = {"N_V": N_V, "ell_max": ell_max, "L_enc": sizes.L, "L_dec": sizes.L} | vars(sizes)
+def random_theta(
+    kind: type[TransformerTheta], N_V: int, ell_max: int, sizes: Sizes, generator: torch.Generator, **more: int
+) -> TransformerTheta:
+    chosen = {"N_V": N_V, "ell_max": ell_max, "L_enc": sizes.L, "L_dec": sizes.L} | vars(sizes) | more
     needed = {symbol: chosen[symbol] for symbol in kind.symbols() if symbol in chosen}
     return kind.init(generator=generator, **needed)
 
@@ -259,7 +290,7 @@ def _call(number: int, data: Data, theta: TransformerTheta, settings: Settings, 
 def _component_call(number: int, data: Data, theta: TransformerTheta, crossed: bool) -> Call:
     """Algorithms 1–7, on the embeddings of the tokens and the first layer of θ."""
     scope = Scope({"theta": theta})  # refuse what Algorithm 10 would: an unknown token, an empty or overlong sequence
-    parameters(type(theta))("theta", theta, scope)
+    parameters(type(theta), wider_layers=True)("theta", theta, scope)
     (x, X), (z, Z) = ((ids, embed(token_ids("x", ids, scope), theta)) for ids in (data.x, data.z))
 
     def spelt(ids: Sequence[int]) -> str:
@@ -283,6 +314,32 @@ def _component_call(number: int, data: Data, theta: TransformerTheta, crossed: b
         6: Call((X[:, -1], layer.gamma1, layer.beta1), last, along),
         7: Call((X[:, -1], getattr(theta, "W_u", None)), last, along),
     }[number]
+
+
+def _variant_call(name: str, data: Data, theta: TransformerTheta, settings: Settings, crossed: bool) -> Call:
+    """A system on x; what systems are made of, on the embeddings of the tokens and the first layer of θ."""
+    assert isinstance(theta, DTheta)
+    d_attn = theta.sizes()["d_attn"]
+    d_rot = max(2, d_attn // 8 * 2) if name == "GPTNeoX" else d_attn // 2 * 2  # a quarter turns there
+    omega = rotary_frequencies(d_rot)
+    turns: Inputs = {"ω": " ".join(f"{one:.3g}" for one in omega.tolist())}
+    if name in SYSTEMS:
+        window: dict[str, object] = {"w": settings.w} if name == "Mistral" else {}
+        inputs: Inputs = {"x": data.x} | turns | {symbol: str(width) for symbol, width in window.items()}
+        return Call((data.x, theta), inputs, kwargs={"omega": omega} | window)
+    call = _component_call(5, data, without_positions(theta), crossed)
+    X, Z, W, Mask = call.args
+    assert isinstance(X, Tensor) and isinstance(W, formal.MHAttentionTheta)
+    head, layer, last = W.W_qkv[0], theta.layers[0], len(data.x)
+    written = " ".join(map(visible, data.written(data.x)))
+    query: Inputs = {"e": f"the query of the last token, {visible(data.written(data.x)[-1])}, in the first head", "t": f"{last}"}
+    return {
+        "rotate": Call((head.W_q @ X[:, -1] + head.b_q, last - 1, omega), query | turns, call.axes),
+        "RotaryAttention": Call((X, Z, head, Mask), call.inputs | turns, call.axes, {"omega": omega}),
+        "GroupedMHAttention": call,
+        "NormedAttention": Call((X, Z, head, Mask), call.inputs | turns, call.axes, {"rotate": partial(rotate, omega=omega)}),
+        "GatedMLP": Call((X, layer.mlp), {"X": f"the embeddings of {written}"}, {"ℓ": data.written(data.x)}),
+    }[name]
 
 
 def load_theta(path: Path, kind: type[TransformerTheta]) -> TransformerTheta:

@@ -10,7 +10,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from transalg.formal.tree import Theta
+from transalg.trace import modal
 from transalg.trace.errata import errata_of
+from transalg.trace.modal import Tokens
 from transalg.trace.record import Step, Trace, Value
 
 
@@ -23,6 +25,8 @@ def plain(value: Value, digits: int = 17) -> Any:
         return summary(value)
     if isinstance(value, Tensor):
         return plain(value.tolist(), digits)
+    if isinstance(value, Tokens):
+        return modal.as_data(value, ())
     if isinstance(value, list):
         return [plain(element, digits) for element in value]
     if isinstance(value, float):
@@ -40,7 +44,7 @@ def as_data(trace: Trace, write: Callable[[Value], Any] = plain) -> dict[str, An
             "doc": list(trace.algorithm.doc),
         },
         "sizes": trace.sizes,
-        "inputs": trace.inputs,
+        "inputs": {symbol: _tokens(value, trace.vocabulary) for symbol, value in trace.inputs.items()},
         "vocabulary": list(trace.vocabulary),
         "steps": [_step(step, write) for step in trace.steps],
     }
@@ -72,8 +76,13 @@ def _value(step: Step, write: Callable[[Value], Any]) -> dict[str, Any]:
         "shape": None if step.shape is None else list(step.shape),
         "axes": [list(step.axes[dim]) if dim in step.axes else None for dim in step.dims or ()],
         "along": list(_along(step)),  # of many vectors, what each belongs to
-        "value": write(step.value),
+        "value": _tokens(step.value, step.axes.get("N_V", ())) if isinstance(step.value, Tokens) else write(step.value),
     }
+
+
+def _tokens(value: Any, vocabulary: Sequence[str]) -> Any:
+    """Tokens of all modalities as data, all else as it is."""
+    return modal.as_data(value, vocabulary) if isinstance(value, Tokens) else value
 
 
 def _along(step: Step) -> Sequence[str]:

@@ -35,7 +35,7 @@ def page(trace: Trace) -> str:
             one["shape"] = None if before.shape is None else list(before.shape)
         _typeset_step(step)
     data["pool"] = list(pool)
-    data["inputs"] = {typeset(symbol): typeset(value) if isinstance(value, str) else value for symbol, value in trace.inputs.items()}
+    data["inputs"] = {typeset(symbol): typeset(value) if isinstance(value, str) else value for symbol, value in data["inputs"].items()}
     called = {step.algorithm.name: step.algorithm for step in trace.steps}
     data["listings"] = {name: _listing(algorithm) for name, algorithm in called.items()}
     data["errata"] = {erratum.number: [typeset(text) for text in (erratum.where, erratum.paper, erratum.decision)] for erratum in ERRATA}

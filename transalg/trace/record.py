@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from transalg.formal.modality import Token
 from transalg.formal.tree import Theta
+from transalg.trace.modal import Tokens, are_tokens, labels
 from transalg.trace.source import Algorithm, Line, Part, algorithms
 
 Axes = dict[str, Sequence[str]]  # what stands along a dimension, by the paper's symbol: the tokens along ℓ
-Inputs = dict[str, list[int] | str]  # what an algorithm is called with, by the paper's symbol: token IDs, or words on it
-Value = Tensor | list[Tensor] | Theta | float | None  # what a line sets
+Inputs = dict[str, list[int] | Tokens | str]  # what an algorithm is called with, by the paper's symbol: token IDs, or words on it
+Value = Tensor | list[Tensor] | Tokens | Theta | float | None  # what a line sets
 
 
 class TraceFunction(Protocol):
@@ -98,7 +100,7 @@ def run(
 ) -> Trace:
     """Call a formal algorithm and record its lines and, down to `depth`, those of the algorithms it calls.
 
-    With None, all that lead to the attention heads: every one but the norms, which are called for every token.
+    With None, all that lead to the attention heads: every one but norms and rotations, which are called for every token.
     `axes` says what stands along the dimensions of the inputs, `vocabulary` how tokens are written.
     """
     recorder = Recorder(depth, axes or {}, vocabulary)
@@ -152,7 +154,7 @@ class Recorder:
 
     def _wanted(self, algorithm: Algorithm) -> bool:
         if self.depth is None:
-            return not self.calls or not algorithm.kind.endswith("Algorithm 6")
+            return not self.calls or not algorithm.kind.endswith(("Algorithm 2", "Algorithm 6"))
         return len(self.calls) <= self.depth
 
     def follow(self, frame: FrameType, event: str, value: object) -> TraceFunction:
@@ -217,6 +219,9 @@ class Recorder:
         if line.targets == ("P",) and step.dims and isinstance(step.value, Tensor) and isinstance(grown, Tensor) and self.vocabulary:
             # Algorithms 14 and 15 lengthen their sequence: a column of P for every token it has now
             step.axes = step.axes | {step.dims[-1]: self._written(grown[-step.value.shape[-1] :])}
+        tokens: object = frame.f_locals.get("s")
+        if line.targets == ("P",) and step.dims and isinstance(step.value, Tensor) and are_tokens(tokens):
+            step.axes = step.axes | {step.dims[-1]: labels(tokens[-step.value.shape[-1] :], self.vocabulary)}
 
     def _look_inside(self, part: Part, call: Call, frame: FrameType, step: Step) -> Step:
         """Evaluate a part of a line's expression where the line stands: the same code on the same variables."""
@@ -225,7 +230,10 @@ class Recorder:
         declared = (dims for name, (_, dims) in call.shapes.items() if re.search(rf"\b{name}\b", part.code))
         dims = part.dims if part.dims is not None else next(declared, None)
         axes = step.axes
-        if part.tokens and dims and self.vocabulary:
+        s: object = names.get("s")
+        if part.tokens and dims and are_tokens(s):
+            axes = axes | {dims[0]: labels([s[t + 1] for t in names["T"].tolist()], self.vocabulary)}
+        elif part.tokens and dims and self.vocabulary:
             axes = axes | {dims[0]: self._written(eval(part.tokens, frame.f_globals | names))}
         return replace(step, symbol=part.math, dims=dims, value=value, axes=axes, operands=[], inner=[])
 
@@ -239,6 +247,9 @@ class Recorder:
         for tokens, symbols in (("x", ("ℓ", "ℓ_x")), ("z", ("ℓ_z",))):
             if isinstance(names.get(tokens), Tensor) and self.vocabulary:
                 axes |= dict.fromkeys(symbols, self._written(names[tokens]))
+        s: object = names.get("s")
+        if are_tokens(s):
+            axes["ℓ"] = labels(s, self.vocabulary)
         if not self.calls:
             return axes | self.axes
         caller = self.calls[-1]
@@ -275,13 +286,15 @@ def _untraced(compute: Callable[[], object]) -> object:
         sys.settrace(tracing)
 
 
-GREEK = {"gamma": "γ", "beta": "β", "alpha": "α", "X_tilde": "X̃"}
+GREEK = {"gamma": "γ", "beta": "β", "alpha": "α", "omega": "ω", "X_tilde": "X̃"}
 
 
 def _operand(code: str, call: Call, frame: FrameType) -> dict[str, Any] | None:
     """What a variable or a field of θ is now: symbol, shape in symbols, value; None for what is no vector, matrix or mask."""
     name, _, part = code.partition(".")
     owner = frame.f_locals.get(name)
+    if isinstance(owner, Token) and part == "patch" and owner.patch is not None:
+        return {"symbol": "A", "dims": ("C", "n", "n"), "value": _unwrapped(owner.patch.A)}
     value = getattr(owner, part, None) if part and isinstance(owner, Theta) else owner if not part else None
     some = value[0] if isinstance(value, list) and value else value
     if not isinstance(some, Tensor) or not some.ndim or not (some.is_floating_point() or some.dtype == torch.bool):
@@ -330,13 +343,15 @@ def _written(line: Line) -> str:
     left = re.match(r"(?:(?:for |∀|For )[^:]*: |return |sample a token )?(?P<name>[^\s\[,(]+(?:\(θ\))?)", line.math)
     if left and line.symbol and left["name"].startswith(f"{line.symbol}_"):
         return line.symbol  # α, where the line sets every α_t
-    return "S" if line.math.startswith("∀t_z, t_x, if") else left["name"] if left else ""
+    return "S" if line.math.startswith("∀t_z, t_x, if") else left["name"] if left else line.symbol or ""
 
 
 def _copy(value: object) -> Value:
     """A value as it is now."""
     if isinstance(value, Tensor):
         return _detached(value)
+    if are_tokens(value):
+        return Tokens(tuple(value))
     if isinstance(value, list):
         return [_detached(element) for element in value]
     if isinstance(value, Theta):

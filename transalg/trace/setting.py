@@ -11,6 +11,8 @@ class Sizes:
     """Layers, of the encoder and of the decoder alike."""
     H: int = 2
     """Attention heads."""
+    H_kv: int = 1
+    """Heads of keys and values, which groups of the H heads share: Llama and its kin."""
     d_e: int = 16
     """Embedding size."""
     d_mlp: int = 32
@@ -33,3 +35,5 @@ class Settings:
     """Algorithms 14 and 15: how many tokens to generate at most. (default: 4; with --run, Algorithm 15 ends as `transalg predict` does)"""
     tau: float | None = None
     """Algorithms 14 and 15: the temperature τ, from 0 to inf. (default: 1; with --run, that of `transalg generate` and `predict`)"""
+    w: int = 4
+    """Mistral: the width of its window."""

@@ -6,7 +6,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ from transalg.training.processes import World
 from transalg.training.report import Report
 from transalg.training.summary import estimate, is_measured, shorter, summary, time_to_go
 from transalg.training.validation import ALL, ValidationSample, decoded_figure, validate, validation_cost, validation_sample
+
+if TYPE_CHECKING:
+    from transalg.inference.run import Run
 
 INIT, DROPOUT, MASK, NOISE = 11, 12, 13, 14  # what a random number is for
 CLASSES = ("W_c", "b_c")  # parameters with a row for every class
@@ -72,6 +75,12 @@ class Outcome:
     reason: str  # done, patience, interrupted
     parameters: int
 
+    def load(self) -> "Run":
+        """The best model, as `transalg.load` gives it."""
+        from transalg.inference.run import Run
+
+        return Run.load(self.out)
+
 
 class Loop:
     """One run in this process: its model, its optimisers, its state."""
@@ -101,6 +110,7 @@ class Loop:
             weight_decay=self.options.weight_decay,
             beta1=self.options.beta1,
             beta2=self.options.beta2,
+            bfloat16=self.options.dtype == "bfloat16",
         )
         if self.config.init:
             pretrained = [parameter for name, parameter in self.model.named_parameters() if name not in self.task.head_parameters]
@@ -236,7 +246,7 @@ class Loop:
         options, world = self.options, self.world
         seed = options.seed, self.state.step
         noise_seed, mask_seed = derive_seed(2**62, NOISE, *seed), derive_seed(2**62, MASK, *seed)
-        batch = augmented(batch, self.task.augmented_stream, self.hyper, options.noise, options.token_drop or 0.0, noise_seed)
+        batch = augmented(batch, self.task.augmented_stream, self.hyper, options.noise, options.token_drop, noise_seed)
         example = self.task.example(batch, self.hyper, mask_seed)
         torch.manual_seed(derive_seed(2**62, DROPOUT, *seed, world.rank))
         weight = world.size * (1.0 if options.loss == "sum" else 1 / max(1, example.count))  # gradients are means over the processes
@@ -305,7 +315,9 @@ class Loop:
     # Checkpoints ----------------------------------------------------------------------------------------------------------
 
     def _metadata(self) -> Metadata:
-        return Metadata(task=self.task.name, hyper=self.hyper, labels=self.prepared.labels, data=self.prepared.digest)
+        return Metadata(
+            task=self.task.name, hyper=self.hyper, labels=self.prepared.labels, data=self.prepared.digest, episodes=self.prepared.episodes
+        )
 
     def _save(self) -> None:
         shards = [_local(parameter) for parameter in self.model.parameters()]

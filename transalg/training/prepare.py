@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from transalg.data.batches import Plan
-from transalg.data.rows import Rows, RowSource
+from transalg.data.episode_batches import NumberedRows
+from transalg.data.rows import AnyRows, RowSource
 from transalg.data.sources import Source
 from transalg.data.store import Store, store
 from transalg.hyper import Hyper
@@ -19,7 +21,7 @@ from transalg.training.report import Report
 from transalg.training.validation import mean_tokens
 
 VOCABULARY = 2**27  # bytes of text that a vocabulary is made from; of more, every second, third, … piece
-FEW_TARGETS = 1000  # texts whose words are counted
+FEW_TARGETS = 1000  # texts that are looked at
 LONG = 2**22  # bytes that take long enough to read for a progress bar
 CACHE = ".transalg-cache"
 
@@ -35,10 +37,11 @@ class Prepared:
     labels: tuple[str, ...]
     digest: str  # of the data
     plan: Plan
-    train: RowSource
-    valid: Rows | None
+    train: RowSource | NumberedRows
+    valid: AnyRows | None
     step_tokens: float  # tokens of a step, on average
     epoch_batches: int  # steps of the first epoch
+    episodes: list[dict[str, Any]] | None = None  # of each task of gato, what the run keeps of it
 
 
 def prepare(
@@ -62,7 +65,7 @@ def prepare(
     labels = data.meta.labels
     other = tokens(config.source(config.valid), tokenizer, out, report, labels) if config.valid else None
     longest = max(_longest(each) for each in (data, other) if each)
-    hyper = config.hyper(tokenizer.N_V, longest, len(labels), base, tokenizer.special_tokens)
+    hyper = config.hyper(tokenizer.N_V, longest, len(labels), base, tokenizer.special_tokens, tokenizer.kind)
     documents, valid = rows(config, data, source, hyper, config.share())
     if other:
         assert config.valid
@@ -82,16 +85,15 @@ def prepare(
     return Prepared(config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid_rows, step_tokens, batches)
 
 
-def _select(config: Config, train_rows: Rows, tokenizer: Tokenizer) -> str:
+def _select(config: Config, train_rows: AnyRows, tokenizer: Tokenizer) -> str:
     """The figure that decides which model is best: the task's own."""
     task = find(config.task)
     if not task.has_context:
-        return task.select(0)
+        return task.select("phrases")
     if config.train.shard:
         return "loss"  # a sharded model does not decode
     ids, lengths = train_rows.batch(np.arange(min(len(train_rows), FEW_TARGETS))).streams["x"]
-    words = [len(tokenizer.decode(row[:length].tolist()).split()) for row, length in zip(ids, lengths, strict=True)]
-    return task.select(sum(words) / len(words))
+    return task.select(kind_of_text(tokenizer.decode(row[:length].tolist()) for row, length in zip(ids, lengths, strict=True)))
 
 
 def vocabulary(config: Config, source: Source, report: Report) -> Tokenizer:

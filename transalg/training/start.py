@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,13 +13,17 @@ import torch
 from transalg.atomic import SUFFIX, atomic_write
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config, several
+from transalg.runs.metadata import Metadata
 from transalg.runs.paths import read_options, with_paths
+from transalg.runs.texts import TEXTS, Texts, remove_unused
+from transalg.tasks import find
 from transalg.tokenization import Tokenizer
 from transalg.training.loop import Loop, Outcome
 from transalg.training.machine import busy_cores, choose_dtype, choose_threads, computes_in_bfloat16
 from transalg.training.memory import keep_memory
 from transalg.training.prepare import Prepared, prepare
-from transalg.training.processes import connect, launch, restarted
+from transalg.training.prepare_episodes import prepare_episodes
+from transalg.training.processes import World, connect, launch, restarted
 from transalg.training.report import Report
 
 LAUNCH = ".launch"  # the file that tells which torchrun started a run
@@ -47,14 +52,22 @@ def train(
     changes: dict[str, Any] | None = None,
     overwrite: bool = False,
     report: Report | None = None,
+    texts: Texts | None = None,
 ) -> Outcome:
-    """Train what the options say into the folder `out`; or, to resume, continue the run in it with its options and the changes."""
+    """Train what the options say into the folder `out`; or, to resume, continue the run in it with its options and the changes.
+
+    Texts of a Python program are written to the run's folder first, where the options name them as files. To resume, they have to be the same.
+    """
     report = report or Report()
     may_continue = resume or (restarted() and _launched_by(out) == launch())
     resume = may_continue and (out / run_folder.CONFIG).exists()
     options = _resumed_options(out, changes or {}) if resume else config
     if options is None:
         raise ValueError(f"{out}: there is no run to resume")
+    if not options.data:
+        raise ValueError(
+            f"{out}: an imported model has no data to train on; transalg train {options.task} --init {out} --data FILE --out RUN"
+        )
     world = connect(options.train.device, sharded=options.train.shard)
     try:
         if world.size > 1:  # the first process may have made the folder before another looks
@@ -69,31 +82,45 @@ def train(
             torch.set_num_threads(options.train.threads)
         if not world.first:
             world.wait()
-        last = run_folder.last_metadata(out) if resume else None
-        tokenizer = None
-        if last:
-            tokenizer = run_folder.load_tokenizer(out, last.hyper)
-        elif resume or not world.first:
-            tokenizer = Tokenizer.load(out / run_folder.TOKENIZER)
-        prepared = prepare(options, out, report, tokenizer, last.labels if last else None)
-        if options.train.dtype == "auto":
-            prepared = _with_dtype(prepared, world.device, report)
-        if last and (last.data or prepared.digest) != prepared.digest:
-            raise ValueError(f"{', '.join(several(options.data))}: is not what it was when {out} was started; restore it, or start over")
-        if world.first:
-            if resume:
-                _remove_incomplete(out)
-                _write_config(out, prepared)
-                if last is None:
-                    report.note("No checkpoint yet: from the start")
-                    (out / run_folder.METRICS).unlink(missing_ok=True)
-            else:
-                _write_new(out, prepared, overwrite)
-            world.wait()
+        with texts.written(out) if texts and world.first and not resume else nullcontext():
+            if texts and world.first and resume:
+                texts.compare(out)
+            prepared, last = _prepare(options, out, world, report, resume=resume, overwrite=overwrite)
         keep_memory()
         return Loop(prepared, out, world, report, last is not None).run()
     finally:
         world.end()
+
+
+def _prepare(
+    options: Config, out: Path, world: World, report: Report, *, resume: bool, overwrite: bool
+) -> tuple[Prepared, Metadata | None]:
+    """Everything but the model, once the run's first files are written; and what the last checkpoint says, if the run has one."""
+    last = run_folder.last_metadata(out) if resume else None
+    tokenizer = None
+    if last:
+        tokenizer = run_folder.load_tokenizer(out, last.hyper)
+    elif resume or not world.first:
+        tokenizer = Tokenizer.load(out / run_folder.TOKENIZER)
+    if find(options.task).records == "episodes":
+        prepared = prepare_episodes(options, out, report, tokenizer, resumed=last is not None)
+    else:
+        prepared = prepare(options, out, report, tokenizer, last.labels if last else None)
+    if options.train.dtype == "auto":
+        prepared = _with_dtype(prepared, world.device, report)
+    if last and (last.data or prepared.digest) != prepared.digest:
+        raise ValueError(f"{', '.join(several(options.data))}: is not what it was when {out} was started; restore it, or start over")
+    if world.first:
+        if resume:
+            _remove_incomplete(out)
+            _write_config(out, prepared)
+            if last is None:
+                report.note("No checkpoint yet: from the start")
+                (out / run_folder.METRICS).unlink(missing_ok=True)
+        else:
+            _write_new(out, prepared, overwrite)
+        world.wait()
+    return prepared, last
 
 
 def _with_threads(options: Config, report: Report) -> Config:
@@ -114,7 +141,7 @@ def _with_dtype(prepared: Prepared, device: torch.device, report: Report) -> Pre
 def _check_new(config: Config, out: Path, may_continue: bool, overwrite: bool) -> None:
     """Whether a new run may start here."""
     names = {path.name for path in out.iterdir()} if out.is_dir() else {""} if out.exists() else set()
-    before_start = {name for name in names if name in (run_folder.TOKENIZER, LAUNCH) or _incomplete(name)}
+    before_start = {name for name in names if name in (run_folder.TOKENIZER, LAUNCH, TEXTS) or _incomplete(name)}
     if names and not overwrite and not (may_continue and names == before_start):
         raise ValueError(f"{out}: exists already; --resume continues it, --overwrite starts over")
     if config.init and Path(config.init).resolve() == out.resolve():
@@ -162,6 +189,7 @@ def _write_new(out: Path, prepared: Prepared, overwrite: bool) -> None:
             (out / name).unlink(missing_ok=True)
         for name in (run_folder.BEST, run_folder.LAST, run_folder.TENSORBOARD):
             shutil.rmtree(out / name, ignore_errors=True)
+        remove_unused(out, (*several(prepared.config.data), *several(prepared.config.valid)))
     out.mkdir(parents=True, exist_ok=True)
     _remove_incomplete(out)
     if (name := launch()) is not None:

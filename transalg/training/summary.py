@@ -2,6 +2,7 @@
 
 from statistics import median
 
+from transalg.data.rows import Rows
 from transalg.hyper import Hyper
 from transalg.hyper.hyper import TRAINING
 from transalg.runs.config import Config
@@ -17,24 +18,32 @@ WIDTH = 80  # columns
 def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None) -> list[str]:
     """The four lines that are known before the first step."""
     train, valid, options = prepared.train.rows(), prepared.valid, prepared.config.train
+    tokens = f", {train.store.meta.tokens:,} tokens" if isinstance(train, Rows) else _shares(prepared.config)
     rows = f"{len(train):,} rows" + (f" and {len(valid):,} for validation" if valid is not None else ", none for validation")
     if valid is not None and sample is not None and sample.read is not None:
         rows += f" ({len(sample.read):,} until the end)"
     batch = f"{options.batch_tokens:,} tokens" if options.batch_tokens else f"{options.batch_size:,} rows"
     epochs = prepared.steps / prepared.epoch_batches
     return [
-        f"data       {rows}, {train.store.meta.tokens:,} tokens",
+        f"data       {rows}{tokens}",
         f"tokenizer  {prepared.tokenizer.kind}, {prepared.tokenizer.N_V:,} tokens{_unknown(prepared)}",
         _model(prepared.hyper, parameters),
         f"training   {prepared.steps:,} steps ({epochs:.3g} epochs) of {batch}, {options.optimizer}, best by {options.select}",
     ]
 
 
+def _shares(config: Config) -> str:
+    """The share of tokens of each task."""
+    total = sum(config.shares.values())
+    return ": " + ", ".join(f"{name} {weight / total:.0%}" for name, weight in config.shares.items())
+
+
 def _unknown(prepared: Prepared) -> str:
     """The share of the text that the vocabulary lacks; of parts of words only whether there is <unk>."""
-    meta, tokenizer = prepared.train.rows().store.meta, prepared.tokenizer
-    if tokenizer.kind == "bpe":
+    train, tokenizer = prepared.train.rows(), prepared.tokenizer
+    if tokenizer.kind == "bpe" or not isinstance(train, Rows):
         return "" if _unk(tokenizer) else ", no <unk>"
+    meta = train.store.meta
     ordinary = meta.tokens - 2 * meta.records * len(meta.streams)
     if tokenizer.kind == "char":
         return f", {meta.unknown / max(1, ordinary + meta.unknown):.1%} of the text left out"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from transalg.data.rows import Rows
+from transalg.data.rows import AnyRows
 from transalg.data.shuffle import Index, permuted
 from transalg.hyper import Hyper
 from transalg.inference.beams import predict
@@ -37,7 +37,7 @@ class ValidationSample:
 ALL = ValidationSample(None, None)
 
 
-def mean_tokens(rows: Rows) -> float:
+def mean_tokens(rows: AnyRows) -> float:
     """The mean length of a row, of at most `LOOK` rows."""
     return float(rows.lengths(fixed_sample(len(rows), min(len(rows), LOOK), LENGTHS)).mean())
 
@@ -47,7 +47,7 @@ def fixed_sample(n: int, count: int, purpose: int = SAMPLE) -> Index:
     return np.sort(permuted(np.arange(count), n, SPLIT_SEED, purpose))
 
 
-def validation_sample(rows: Rows, trained_tokens: float, *, decoded: bool, least: int) -> ValidationSample:
+def validation_sample(rows: AnyRows, trained_tokens: float, *, decoded: bool, least: int) -> ValidationSample:
     """The sample for a run that trains on so many tokens between two validations; at least `least` rows.
 
     All rows, if they cost at most a tenth of that training. Otherwise as many as cost a twentieth: the rest is for all rows at the end.
@@ -59,7 +59,7 @@ def validation_sample(rows: Rows, trained_tokens: float, *, decoded: bool, least
     return ValidationSample(*(_affordable(len(rows), cost, budget, least) for cost in costs))
 
 
-def validation_cost(rows: Rows, sample: ValidationSample, *, decoded: bool) -> float:
+def validation_cost(rows: AnyRows, sample: ValidationSample, *, decoded: bool) -> float:
     """What a validation on the sample costs, in tokens that are trained on."""
     read, written = (len(rows) if each is None else len(each) for each in (sample.read, sample.written))
     return FORWARD * read * mean_tokens(rows) + (WRITING * written * longest_target(rows) if decoded else 0)
@@ -70,7 +70,7 @@ def _affordable(n: int, cost: float, budget: float, least: int) -> Index | None:
     return None if n * cost <= budget or count >= n else fixed_sample(n, count)
 
 
-def longest_target(rows: Rows) -> int:
+def longest_target(rows: AnyRows) -> int:
     """The longest x to be written, in tokens without bos, of at most `LOOK` rows."""
     return max(1, int(rows.batch(fixed_sample(len(rows), min(len(rows), LOOK), LENGTHS)).streams["x"][1].max()) - 1)
 
@@ -79,7 +79,7 @@ def longest_target(rows: Rows) -> int:
 def validate(
     objective: nn.Module,
     task: Task[Any],
-    rows: Rows,
+    rows: AnyRows,
     hyper: Hyper,
     world: World,
     autocast: AbstractContextManager[object],
@@ -101,7 +101,7 @@ def validate(
 
 
 def decoded_figure(
-    name: str, model: EDTransformer, task: Task[Any], rows: Rows, world: World, tokenizer: Tokenizer, which: Index | None = None
+    name: str, model: EDTransformer, task: Task[Any], rows: AnyRows, world: World, tokenizer: Tokenizer, which: Index | None = None
 ) -> float:
     """exact_match or bleu of greedy decoding; the first process's, for all."""
     training = model.training

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from transalg.hyper import ClassifierHyper, EDHyper, EHyper, Hyper
-from transalg.model import Classifier, DTransformer, EDTransformer, Model
+from transalg.hyper import ClassifierHyper, EDHyper, EHyper, GatoHyper, Hyper
+from transalg.hyper.modalities import IMG, KINDS, PATCH
+from transalg.model import Cache, Classifier, DTransformer, EDTransformer, Gato, MixedBatch, Model
+
+Decoding = DTransformer | Gato | EDTransformer
 
 
 @dataclass(frozen=True)
@@ -19,10 +23,18 @@ class Batch:
     z: Tensor | None = None
     z_lengths: tuple[int, ...] | None = None
     segments: Tensor | None = None
+    mixed: MixedBatch | None = None  # of Gato, whose tokens are more than x
 
     def rows(self) -> list[dict[str, Tensor]]:
         """Every row on its own, cut to its length."""
         return [self.row(row) for row in range(len(self.x))]
+
+    def formal_rows(self, hyper: Hyper) -> list[dict[str, Any]]:
+        """The same as the formal algorithms take it: rows of Gato are tokens of all modalities."""
+        if self.mixed is None:
+            return [{**row} for row in self.rows()]
+        assert isinstance(hyper, GatoHyper)
+        return [{"x": tokens} for tokens in self.mixed.formal(hyper.N_grid)]
 
     def row(self, row: int) -> dict[str, Tensor]:
         sequences = {"x": self.x[row, : self.x_lengths[row]]}
@@ -42,7 +54,21 @@ class Batch:
             z=picked["z"],
             z_lengths=None if self.z_lengths is None else tuple(self.z_lengths[row] for row in rows),
             segments=picked["segments"],
+            mixed=None if self.mixed is None else self.mixed.select(rows),
         )
+
+    def decode(self, model: "Decoding", cache: Cache, counts: Sequence[int], *, last: bool = False) -> Tensor:
+        """Append the next tokens of every row, so many of each, to the cache."""
+        starts = list(cache.lengths)
+        if isinstance(model, Gato):
+            assert self.mixed is not None
+            return model.decode(self.mixed.narrow(starts, counts), cache, last=last)
+        if last and len(counts) == 1:
+            return model.decode(self.x[:, starts[0] : starts[0] + counts[0]], cache, last=True)
+        piece = torch.zeros(len(counts), max(counts), dtype=torch.long)
+        for row, (have, count) in enumerate(zip(starts, counts, strict=True)):
+            piece[row, :count] = self.x[row, have : have + count]
+        return model.decode(piece, cache, counts, last=last)
 
     def disturbed(self, fill: int) -> "Batch":
         """The same with other numbers in the padding."""
@@ -55,13 +81,20 @@ class Batch:
 
         x = padded(self.x, self.x_lengths)
         assert x is not None
-        return replace(self, x=x, z=padded(self.z, self.z_lengths), segments=padded(self.segments, self.x_lengths))
+        mixed = self.mixed
+        if mixed is not None:
+            parts: dict[str, Any] = {name: padded(getattr(mixed, name), mixed.lengths) for name in ("kind", "ids", "index")}
+            mixed = replace(mixed, **parts)
+        return replace(self, x=x, z=padded(self.z, self.z_lengths), segments=padded(self.segments, self.x_lengths), mixed=mixed)
 
     def logits(self, model: Model) -> Tensor:
         """What the model says of the batch."""
         if isinstance(model, EDTransformer):
             assert self.z is not None
             return model.forward(self.z, self.x, self.z_lengths, self.x_lengths)
+        if isinstance(model, Gato):
+            assert self.mixed is not None
+            return model.forward(self.mixed)
         if isinstance(model, DTransformer):
             return model.forward(self.x, self.x_lengths)
         return model.forward(self.x, self.x_lengths, self.segments)
@@ -90,7 +123,19 @@ def draw(hyper: Hyper, generator: torch.Generator, rows: int = 5, longest: int |
     x = ids(hyper.N_V)
     if isinstance(hyper, ClassifierHyper):
         x[:, 0] = hyper.bos_token
+    if isinstance(hyper, GatoHyper):
+        mixed = draw_mixed(hyper, x, lengths(), generator)
+        return Batch(mixed.ids, mixed.lengths, mixed=mixed)
     segments = ids(hyper.segments) if isinstance(hyper, EHyper) and hyper.segments else None
     if isinstance(hyper, EDHyper):
         return Batch(x, lengths(), ids(hyper.N_V), lengths())
     return Batch(x, lengths(), segments=segments)
+
+
+def draw_mixed(hyper: GatoHyper, x: Tensor, lengths: tuple[int, ...], generator: torch.Generator) -> MixedBatch:
+    """Tokens of random kinds, among them random patches at random places of an image."""
+    kind, index = (torch.randint(count, x.shape, generator=generator) for count in (len(KINDS), hyper.N_loc))
+    count = sum(int((row[:length] == IMG).sum()) for row, length in zip(kind, lengths, strict=True))
+    patches = 2 * torch.rand(count, hyper.C, PATCH, PATCH, generator=generator, dtype=torch.float64) - 1
+    ends = torch.rand(count, 2, 2, generator=generator, dtype=torch.float64).sort(dim=-1).values
+    return MixedBatch(kind, x, index, lengths, patches, ends.flatten(1))

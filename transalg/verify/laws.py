@@ -1,6 +1,7 @@
 """The equalities and invariances that make a model trustworthy, each as a number: how far it is from holding."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,9 +10,10 @@ from torch.func import grad_and_value
 from transalg.cpu import pack
 from transalg.formal.theta import TransformerTheta
 from transalg.hyper import Hyper
-from transalg.model import Cache, DTransformer, EDTransformer, Model
+from transalg.model import Cache, EDTransformer, Model
 from transalg.model.counterpart import formal_counterpart
 from transalg.verify.batches import Batch
+from transalg.verify.batches import Decoding as DecodingModel
 
 # Engine = formal -------------------------------------------------------------------------------------------------------
 
@@ -19,10 +21,10 @@ from transalg.verify.batches import Batch
 def formal_log_probabilities(hyper: Hyper, batch: Batch, theta: TransformerTheta, *, training: bool = False) -> list[Tensor]:
     """What the formal algorithm says, row by row."""
     algorithm = formal_counterpart(hyper, training=training)
-    return [algorithm(*_in_order(row, theta)).log() for row in batch.rows()]
+    return [algorithm(*_in_order(row, theta)).log() for row in batch.formal_rows(hyper)]
 
 
-def _in_order(row: dict[str, Tensor], theta: TransformerTheta) -> list[Tensor | TransformerTheta]:
+def _in_order(row: dict[str, Any], theta: TransformerTheta) -> list[object]:
     """z, x, θ, s: the order of the formal algorithms."""
     return [*(row[name] for name in ("z", "x") if name in row), theta, *(row[name] for name in ("s",) if name in row)]
 
@@ -55,9 +57,10 @@ def _combine(parts: list[Tensor], weights: list[Tensor]) -> Tensor:
 
 
 def _largest_difference(ours: list[Tensor], theirs: list[Tensor]) -> float:
-    """The largest difference; ∞ where one is not a number."""
+    """The largest difference, divided by the largest of the numbers if that is more than 1; ∞ where one is not a number."""
     differences = [(one.detach() - other.detach().to(one)).abs().max().double() for one, other in zip(ours, theirs, strict=True)]
-    return float(torch.stack(differences).max().nan_to_num(nan=float("inf")))
+    scale = torch.stack([other.detach().abs().max().double() for other in theirs]).max().clamp(min=1)
+    return float((torch.stack(differences).max() / scale).nan_to_num(nan=float("inf")))
 
 
 # Invariances -----------------------------------------------------------------------------------------------------------
@@ -94,58 +97,55 @@ def order(model: Model, batch: Batch, generator: torch.Generator) -> float:
 
 
 @torch.no_grad()
-def cache(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
+def cache(model: DecodingModel, batch: Batch, generator: torch.Generator) -> float:
     """Decoding token by token, every row at its own pace, says at every position what one pass says."""
     return _decoded(model, batch, generator, widest=1)
 
 
 @torch.no_grad()
-def prefill(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
+def prefill(model: DecodingModel, batch: Batch, generator: torch.Generator) -> float:
     """So does decoding in pieces of any size, and all at once."""
     longest = max(batch.x_lengths)
     return max(_decoded(model, batch, generator, widest=3), _decoded(model, batch, generator, widest=longest, everything=True))
 
 
 @torch.no_grad()
-def reorder(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
+def reorder(model: DecodingModel, batch: Batch, generator: torch.Generator) -> float:
     """And so does the cache after its rows were reordered, some doubled and some dropped, as beams do."""
     B = len(batch.x)
     half = [length // 2 for length in batch.x_lengths]
     rows = torch.randint(B, (B,), generator=generator).tolist()
     state = _new_cache(model, batch)
     if max(half):
-        model.decode(batch.x[:, : max(half)], state, half)
+        batch.decode(model, state, half)
     state.reorder(rows)
     picked = batch.select(rows)
     rest = [length - length // 2 for length in picked.x_lengths]
-    tail = torch.zeros(B, max(rest), dtype=torch.long)
-    for i, (row, count) in enumerate(zip(rows, rest, strict=True)):
-        tail[i, :count] = batch.x[row, half[row] : half[row] + count]
-    log_p = model.decode(tail, state, rest).log_softmax(dim=-1)
+    log_p = picked.decode(model, state, rest).log_softmax(dim=-1)
     expected = [part[:, -count:] for part, count in zip(picked.log_probabilities(model), rest, strict=True)]
     return _largest_difference([row[:count].mT for row, count in zip(log_p, rest, strict=True)], expected)
 
 
 @torch.no_grad()
-def single_row(model: "DecodingModel", batch: Batch, generator: torch.Generator) -> float:
+def single_row(model: DecodingModel, batch: Batch, generator: torch.Generator) -> float:
     """And so does each row by itself, token by token, as `generate` writes one text."""
     short, log_p = pack(model, 1), []
     for row in range(len(batch.x)):
         one = batch.select([row])
         state = _new_cache(short, one)
-        logits = [short.decode(one.x[:, t : t + 1], state, last=True) for t in range(one.x_lengths[0])]
+        logits = [one.decode(short, state, [1], last=True) for _ in range(one.x_lengths[0])]
         log_p.append(torch.cat(logits).log_softmax(dim=-1).mT)
     return _largest_difference(log_p, batch.log_probabilities(model))
 
 
-def _new_cache(model: "DecodingModel", batch: Batch) -> Cache:
+def _new_cache(model: DecodingModel, batch: Batch) -> Cache:
     if isinstance(model, EDTransformer):
         assert batch.z is not None
         return model.cache(batch.z, batch.z_lengths, ell=max(batch.x_lengths))
     return model.cache(len(batch.x), ell=max(batch.x_lengths))
 
 
-def _decoded(model: "DecodingModel", batch: Batch, generator: torch.Generator, *, widest: int, everything: bool = False) -> float:
+def _decoded(model: DecodingModel, batch: Batch, generator: torch.Generator, *, widest: int, everything: bool = False) -> float:
     """Rows take random numbers of tokens at a time, 0 to widest, or everything at once, until all are done."""
     state = _new_cache(model, batch)
     pieces: list[list[Tensor]] = [[] for _ in batch.x_lengths]
@@ -155,16 +155,12 @@ def _decoded(model: "DecodingModel", batch: Batch, generator: torch.Generator, *
         counts = [min(one, other) for one, other in zip(left, pace, strict=True)]
         if not any(counts):
             continue
-        piece = torch.zeros(len(counts), max(counts), dtype=torch.long)
-        for row, (have, count) in enumerate(zip(state.lengths, counts, strict=True)):
-            piece[row, :count] = batch.x[row, have : have + count]
-        log_p = model.decode(piece, state, counts).log_softmax(dim=-1)
+        log_p = batch.decode(model, state, counts).log_softmax(dim=-1)
         for row, count in enumerate(counts):
             pieces[row].append(log_p[row, :count])
     return _largest_difference([torch.cat(parts).mT for parts in pieces], batch.log_probabilities(model))
 
 
-DecodingModel = DTransformer | EDTransformer
 EVERY: dict[str, Callable[[Model, Batch, torch.Generator], float]] = {"padding": padding, "batch": composition, "order": order}
 DECODING: dict[str, Callable[[DecodingModel, Batch, torch.Generator], float]] = {
     "cache": cache,
@@ -177,6 +173,6 @@ DECODING: dict[str, Callable[[DecodingModel, Batch, torch.Generator], float]] = 
 def invariances(model: Model, batch: Batch, generator: torch.Generator) -> dict[str, float]:
     """How far each of the invariances that a model has to keep is from holding, by name."""
     errors = {name: law(model, batch, generator) for name, law in EVERY.items()}
-    if isinstance(model, DTransformer | EDTransformer):
+    if isinstance(model, DecodingModel):
         errors |= {name: law(model, batch, generator) for name, law in DECODING.items()}
     return errors

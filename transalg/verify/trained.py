@@ -2,17 +2,24 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
+from transalg.data.episode_batches import numbered_rows
 from transalg.evaluation.measure import held_out
 from transalg.inference.decoding import padded
 from transalg.inference.run import Run
-from transalg.model import Model
+from transalg.model import MixedBatch, Model
+from transalg.runs.config import several
 from transalg.tasks import find
+from transalg.training.prepare_episodes import folders, validation_rows
+from transalg.training.report import Report
 from transalg.verify.batches import Batch, draw
 from transalg.verify.cases import Case, Verdict
 from transalg.verify.laws import errors, invariances
+
+TOKENS = 16  # of a row of episodes: the formal algorithm is slow
 
 
 def verify(trained: Run, texts: Sequence[str] = (), contexts: Sequence[str] = (), *, rows: int = 3, seed: int = 0) -> Verdict:
@@ -23,7 +30,9 @@ def verify(trained: Run, texts: Sequence[str] = (), contexts: Sequence[str] = ()
     generator = torch.Generator().manual_seed(seed)
     model = copy.deepcopy(trained.model).double().eval()
     assert isinstance(model, Model)
-    if texts:
+    if find(trained.task).records == "episodes":
+        batch = _episodes(trained, texts, rows)
+    elif texts:
         batch = _encoded(trained, texts, contexts)
     elif trained.config.valid or trained.config.share():
         batch = _validation(trained, rows)
@@ -46,12 +55,26 @@ def _validation(trained: Run, rows: int) -> Batch:
     return Batch(*streams["x"], *streams.get("z", (None, None)))
 
 
+def _episodes(trained: Run, texts: Sequence[str], rows: int) -> Batch:
+    """The beginnings of some rows of every task that validates, or of training where none does."""
+    if texts:
+        raise ValueError(f"text: expected none for a model of {trained.task}, which is compared on its own episodes")
+    vocabulary, ell_max = trained.vocabulary, trained.model.hyper.ell_max
+    tasks = folders(several(trained.config.data), trained.folder, Report())
+    source = validation_rows(tasks, vocabulary, ell_max) or numbered_rows(tasks, vocabulary, ell_max, (1.0,) * len(tasks), 0, prompts=0.0)
+    mixed = MixedBatch.of([source.row(n).sequence.part(0, TOKENS) for n in range(max(rows, len(tasks)))])
+    mixed = replace(mixed, patches=mixed.patches.double(), intervals=mixed.intervals.double())
+    return Batch(mixed.ids, mixed.lengths, mixed=mixed)
+
+
 def _encoded(trained: Run, texts: Sequence[str], contexts: Sequence[str]) -> Batch:
     has_context = find(trained.task).has_context
     if len(contexts) != (len(texts) if has_context else 0):
         raise ValueError(f"context: expected {len(texts) if has_context else 'none'} for a model of {trained.task}, got {len(contexts)}")
     x, lengths = _padded(trained.encode_all(texts, "text", too_long="error"))
-    return Batch(x, lengths, *_padded(trained.encode_all(contexts, "context", too_long="error")) if contexts else (None, None))
+    return Batch(
+        x, lengths, *_padded(trained.encode_all(contexts, "context", too_long="error", context=True)) if contexts else (None, None)
+    )
 
 
 def _padded(rows: list[list[int]]) -> tuple[torch.Tensor, tuple[int, ...]]:

@@ -1,0 +1,100 @@
+"""The progress of a run: a bar on a terminal, and a line for every validation."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from transalg.training.report import Report
+
+
+class Watch(Report):
+    """Prints to a console; on a terminal its last line is a progress bar."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.progress: Progress | None = None
+        self.bar: TaskID | None = None
+        self.loss: float | None = None
+        self.speed: float | None = None
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def note(self, text: str) -> None:
+        self.console.print(text)
+
+    @contextmanager
+    def work(self, name: str, total: int, *, least: int = 1) -> Iterator[Callable[[int], object]]:
+        if not self.console.is_terminal or total < least:
+            yield lambda _: None
+            return
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn()
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            bar = progress.add_task(name, total=total)
+            yield lambda done: progress.advance(bar, done)
+
+    def begin(self, done: int, steps: int) -> None:
+        self.loss = self.speed = None
+        if not self.console.is_terminal:
+            return
+        columns = (
+            BarColumn(None),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+        )
+        self.progress = Progress(*columns, console=self.console, expand=True, transient=True)
+        self.bar = self.progress.add_task("", total=steps, completed=done)
+        self.progress.start()
+
+    def step(self, step: int, loss: float, tokens_per_second: float) -> None:
+        self.loss = loss if self.loss is None else 0.9 * self.loss + 0.1 * loss
+        self.speed = tokens_per_second if self.speed is None else 0.9 * self.speed + 0.1 * tokens_per_second
+        if self.progress is not None and self.bar is not None:
+            self.progress.update(self.bar, completed=step, description=f"loss {self.loss:.3f}  {self.speed:,.0f} tokens/s")
+
+    def validation(self, step: int, figures: dict[str, Any], best: bool) -> None:
+        columns = [f"step {step:>6,}", f"loss {self.loss:.4f}"] if self.loss is not None else [f"step {step:>6,}"]
+        columns.append(shown_figures(figures))
+        if self.speed is not None:
+            columns.append(f"{self.speed:,.0f} tok/s")
+        self.console.print("  ".join(columns) + ("  [green]best[/]" if best else ""))
+        if losses := shown_losses(figures):
+            self.console.print(f"{'':>12} {losses}", markup=False)
+
+    def measured(self, step: int, figures: dict[str, float]) -> None:
+        self.console.print(f"step {step:>6,}  {shown_figures(figures)}  on all {figures['val_rows']:,} rows")
+
+    def end(self) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None
+
+
+OF_A_SET = "val_accuracy_"  # how the accuracy of one of several data sets is called, its name after it
+OF_A_TASK = "val_loss_"  # and so its loss
+SHOWN = {"val_loss": "validation {:.4f}", "val_accuracy": "accuracy {:.1%}", "val_exact_match": "exact {:.1%}", "val_bleu": "BLEU {:.1f}"}
+
+
+def shown_figures(figures: Mapping[str, float]) -> str:
+    """The figures of a validation, in a line."""
+    return "  ".join(text.format(figures[name]) for name, text in SHOWN.items() if name in figures)
+
+
+def shown_sets(figures: Mapping[str, float]) -> str:
+    """The accuracy of every data set, where there are several."""
+    sets = {name.removeprefix(OF_A_SET): value for name, value in figures.items() if name.startswith(OF_A_SET)}
+    return "  ".join(f"{name} {value:.1%}" for name, value in sets.items())
+
+
+def shown_losses(figures: Mapping[str, float]) -> str:
+    """The loss of every task, where one model learns several."""
+    losses = {name.removeprefix(OF_A_TASK): value for name, value in figures.items() if name.startswith(OF_A_TASK)}
+    return "  ".join(f"{name} {value:.4f}" for name, value in losses.items())
