@@ -12,7 +12,7 @@ from typing import Any
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 SHAPE = ["--model.L", "4", "--model.H", "4", "--model.d-e", "128", "--model.ell-max", "64", "--train.batch-size", "12"]
-STEPS = 440  # of SHAPE on Tiny Shakespeare, for the loss of nanoGPT's recipe
+STEPS = 440  # of SHAPE on Tiny Shakespeare, to compare choices
 
 
 def transalg(*arguments: object) -> str:

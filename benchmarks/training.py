@@ -1,18 +1,22 @@
 """Training against published recipes: how fast, how large.
 
-    python -m benchmarks.training                 # all; or some of: shakespeare tokenising corpus start
+    python -m benchmarks.training                 # all; or some of: shakespeare optimiser tokenising corpus start
 
 The data is read from ../shared/data; what is missing is skipped with a message. Runs go to a temporary folder unless --keep FOLDER is given.
 """
 
 import json
 import random
+import statistics
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
-from benchmarks.commandline import DATA, SHAPE, STEPS, final_loss, main, metrics, missing, transalg
+import torch
+
+from benchmarks.commandline import DATA, SHAPE, final_loss, main, metrics, missing, transalg
 
 # Tiny Shakespeare ------------------------------------------------------------------------------------------------------
 
@@ -67,6 +71,9 @@ def nanogpt(text: str, steps: int, seed: int) -> tuple[list[float], float]:
     return seconds, total / (count * 64)
 
 
+FEWER = 300  # steps that are enough for the loss of nanoGPT's recipe
+
+
 def shakespeare(folder: Path) -> None:
     path = DATA / "lm" / "tinyshakespeare.txt"
     if missing(path):
@@ -90,7 +97,7 @@ def shakespeare(folder: Path) -> None:
             "--out",
             run,
             *SHAPE,
-            *f"--train.steps {STEPS} --train.eval-every {STEPS}".split(),
+            *f"--train.steps {FEWER} --train.eval-every {FEWER}".split(),
             "--train.seed",
             seed,
         )
@@ -100,6 +107,38 @@ def shakespeare(folder: Path) -> None:
             end=" ",
         )
         print(f"{last['seconds'] / seconds[-1]:.2f} of the time", flush=True)
+
+
+def optimiser(folder: Path) -> None:
+    """The share of a step's time that Muon takes, at 6 layers x 384 x 2,048 tokens."""
+    from transalg.hyper import DHyper
+    from transalg.model import DTransformer
+    from transalg.optimisation.optimisers import optimisers
+    from transalg.tasks.losses import D_loss
+
+    print("Muon's share of a step, 6 layers, 384 wide, 8 x 256 tokens; target: at most 12 %")
+    hyper = DHyper(N_V=65, ell_max=256, L=6, H=6, d_e=384, d_mlp=1536, tied=True, init_std=0.02)
+    model, x = DTransformer(hyper), torch.randint(hyper.N_V - 3, (8, 256))
+    sides = {dtype: (optimisers(model, "muon", 1e-4, bfloat16=dtype == "bfloat16"), list[float](), list[float]()) for dtype in DTYPES}
+    for i in range(9):
+        for dtype, (muon, steps, shares) in sides.items():
+            start = time.perf_counter()
+            with torch.autocast("cpu", torch.bfloat16) if dtype == "bfloat16" else nullcontext():
+                loss = D_loss(model, x)
+            loss.backward()
+            middle = time.perf_counter()
+            for each in muon:
+                each.step()
+            end = time.perf_counter()
+            model.zero_grad()
+            if i:
+                steps.append(end - start)
+                shares.append((end - middle) / (end - start))
+    for dtype, (_, steps, shares) in sides.items():
+        print(f"  {dtype}: {statistics.median(shares):.1%} of {statistics.median(steps) * 1000:.0f} ms", flush=True)
+
+
+DTYPES = ("float32", "bfloat16")
 
 
 # Tokenising, corpora, start --------------------------------------------------------------------------------------------
@@ -212,6 +251,7 @@ def start(folder: Path) -> None:
 
 BENCHMARKS = {
     "shakespeare": shakespeare,
+    "optimiser": optimiser,
     "tokenising": tokenising,
     "corpus": corpus,
     "start": start,

@@ -179,7 +179,6 @@ FORMAL = [
     Mutant("Gopher", "without_positions(theta)", "theta", POSITIONS + "test_gopher_trains_by_algorithm_13"),
     Mutant("Gopher", "layer_norm=RMSnorm, ", "", POSITIONS + "test_gopher_trains_by_algorithm_13"),
     Mutant("banded", "triu(w)", "triu(w + 1)", MASK + "test_a_band_is_w_wide"),
-    Mutant("sparse", "l % 2 == 0", "l % 2 == 1", MASK + "test_sparse_layers_alternate_with_dense_ones"),
     Mutant("tied", "W_u=theta.W_e.T", "W_u=theta.W_u", GPT2 + "test_training_with_tied_weights"),
     Mutant("bos_pooling", "X[:, 0]", "X[:, -1]", POOLING + "test_each_pools_what_its_name_says"),
     Mutant("mean_pooling", " / length(X.T)", "", POOLING + "test_each_pools_what_its_name_says"),
@@ -194,7 +193,7 @@ FORMAL = [
     Mutant("parameters", "wider or _all_taken(theta, kinds, takers)", "True", DOMAINS + "test_refused", "formal/domains.py"),
     Mutant("parameters", "not isinstance(theta, kinds) or ", "", DOMAINS + "test_refused", "formal/domains.py"),
     Mutant("parameters", "not (wider or wider_layers)", "False", PERCEPTRON + "test_parts_that_an_mlp_does_not_know_are_refused", "formal/domains.py"),
-    Mutant("_all_taken", "*annotations)", ")", EMBEDDING + "test_another_embedding_stands_in_its_place"),
+    Mutant("_all_taken", "(*kinds, *members)", "kinds", EMBEDDING + "test_another_embedding_stands_in_its_place"),
     Mutant("_plain_layers", "type(layer) is not kind", "not isinstance(layer, kind)", PERCEPTRON + "test_parts_that_an_mlp_does_not_know_are_refused"),
     Mutant("shaped", "scope.sizes.setdefault(name, size) != size", "False", DOMAINS + "test_refused"),
     Mutant("_in_order", "thetas | tensors |", "tensors | thetas |", DOMAINS + "test_refused", "formal/domains.py"),
@@ -218,6 +217,8 @@ D_EQ, E_EQ, C_EQ, ED_EQ = (
     EQUALITY + f"test_any_combination_of_departures[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper")
 )
 D_LAW, E_LAW, C_LAW, ED_LAW = (EQUALITY + f"test_invariances[padded-{kind}]" for kind in ("DHyper", "EHyper", "ClassifierHyper", "EDHyper"))
+RELATIVE = "verify/test_verify.py::test_every_unit_and_every_preset_equals_the_formal_algorithm_and_keeps_the_laws[DTransformer-positions=relative]"
+ED_ROTARY = EQUALITY + "test_every_departure_alone[padded-EDHyper-positions=rotary,d_attn=6,d_rot=4]"
 BAND = EQUALITY + "test_every_departure_alone[padded-DHyper-band=3,ell_max=37]"
 KERNELS, LOSS, LAYOUT = "model/test_kernels.py::", "model/test_loss.py::", "model/test_layout.py::"
 MASKED = KERNELS + "test_a_band_is_dense_attention_under_a_mask"
@@ -230,7 +231,7 @@ GENERATE, DECODING = DECODED + "test_generation_is_algorithm_14[tied=True]", "in
 ENGINE = [
     # Norms, attention, layers
     Mutant("_in_every_layer", "torch.zeros_like(part) if gradient else part.clone()", "part.clone()", SHARED + "test_theta_has_the_gradient_in_the_first_of_the_layers", "model/bridge.py"),
-    Mutant("_in_first_layer", "int(inside[0]) * n", "int(inside[0])", SHARED + "test_theta_goes_there_and_back", "model/bridge.py"),
+    Mutant("_in_first_layer", "int(inside[0]) * hyper.shared", "int(inside[0])", SHARED + "test_theta_goes_there_and_back", "model/bridge.py"),
     Mutant("Hyper", "return l // self.shared", "return l % self.parameter_sets(next(iter(self.stacks)))", SHARED + "test_a_model_is_the_one_whose_layers_are_equal", "hyper/hyper.py"),
     Mutant("BatchNorm", "m.lerp_(mean.to(m), MOMENTUM)", "m.lerp_(mean.to(m), 1 - MOMENTUM)", BATCH_NORM + "test_statistics_are_those_of_all_tokens_and_of_no_padding", NORM),
     Mutant("BatchNorm", "correction=0", "correction=1", BATCH_NORM + "test_statistics_are_those_of_all_tokens_and_of_no_padding", NORM),
@@ -243,11 +244,10 @@ ENGINE = [
     Mutant("_row_norms", "[rows, None]", ".max().expand(len(rows), 1)", "tasks/test_adversarial.py::test_a_batch_has_the_loss_and_the_gradient_of_its_rows", "tasks/adversarial.py"),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, beta", D_EQ, NORM),
     Mutant("layer_norm", "gamma, beta, eps", "gamma, None, eps", D_EQ, NORM),
-    Mutant("rms_norm", "gamma.shape, gamma, eps)", "gamma.shape, None, eps)", D_EQ, NORM),
     Mutant("Attention", "q, k, v = heads.split_qkv", "k, q, v = heads.split_qkv", E_EQ, ATTENTION),
-    Mutant("split_qkv", "(heads.d_attn, heads.d_attn, heads.d_mid)", "(heads.d_attn, heads.d_mid, heads.d_attn)", UNITS + "test_the_formal_theta_goes_there_and_back " + E_EQ),
+    Mutant("_split", "list(rows.values())", "list(rows.values())[::-1]", UNITS + "test_the_formal_theta_goes_there_and_back " + E_EQ),
     Mutant("by_row", ".transpose(1, 2)", ".transpose(1, 2).flip(2)", D_LAW, "model/heads.py"),
-    Mutant("Attention", "self.keys_and_values(Z)", "self.keys_and_values(X)", ED_EQ, ATTENTION),
+    Mutant("Attention", "self.keys_and_values(Z, z)", "self.keys_and_values(X, z)", ED_EQ, ATTENTION),
     Mutant("Attention", "None if token_mask is None else", "None if True else", E_LAW, ATTENTION),
     Mutant("Attention", "else token_mask[:, None, None]", "else ~token_mask[:, None, None]", E_EQ, ATTENTION),
     Mutant("Attention", "self.dropout if self.training else 0.0", "self.dropout", DROPOUT + "test_dropout_is_for_training_only", ATTENTION),
@@ -256,12 +256,12 @@ ENGINE = [
     Mutant("_banded", "kernels.banded(q, k, v, w, dropout=dropout)", "kernels.dense(q, k, v, causal=True, dropout=dropout)", BAND, MASK),
     Mutant("formal_mask", "formal(values[l], ell)", "formal(values[0], ell)", BAND, MASK),
     Mutant("Attention", "step.visible(self.width, first)", "step.visible(None, first)", D_LAW, ATTENTION),
-    Mutant("Relative", "by_distance.gather(3, distances)", "by_distance", D_LAW, POSITIONS),
-    Mutant("Relative", "q + u[:, None]", "q", D_LAW, POSITIONS),
+    Mutant("Relative", "by_distance.gather(3, distances)", "by_distance", RELATIVE, POSITIONS),
+    Mutant("Relative", "q + u[:, None]", "q", RELATIVE, POSITIONS),
     Mutant("Relative", "attention_theta = RelativeMHAttentionTheta", "attention_theta = MHAttentionTheta", UNITS + "test_the_formal_theta_goes_there_and_back", POSITIONS),
     Mutant("POSITIONS", "Sinusoids(paper_sinusoids)", "Sinusoids(sinusoids)", UNITS + "test_every_departure_departs", POSITIONS),
     Mutant("POSITIONS", '"none": NoPositions()', '"none": Learned()', UNITS + "test_every_departure_departs", POSITIONS),
-    Mutant("MLPS", 'partial(F.gelu, approximate="tanh")', "F.gelu", UNITS + "test_every_departure_departs", "model/mlp.py"),
+    Mutant("_tanh_gelu", 'partial(F.gelu, approximate="tanh")', "F.gelu", UNITS + "test_every_departure_departs", "model/mlp.py"),
     Mutant("Attention", "kernels.decoding(q, k, v, cache.cross_mask)", "kernels.decoding(q, k, v, None)", ED_LAW, ATTENTION),
     Mutant("Attention", '"W_o", "b_o"', '"W_o", ""', D_EQ, ATTENTION),
     Mutant("Attention", '"W_kv", "b_kv"', '"W_kv", ""', ED_EQ, ATTENTION),
@@ -270,11 +270,11 @@ ENGINE = [
     Mutant("Sublayers", "self.dropout, self.training) if self.dropout and self.training else", "self.dropout, True) if self.dropout else", DROPOUT + "test_dropout_is_for_training_only", LAYERS),
     Mutant("Sublayers", "X + F.dropout(sublayer, self.dropout, self.training)", "F.dropout(X + sublayer, self.dropout, self.training)", DROPOUT + "test_dropout_stands_where_the_formal_algorithms_have_it", LAYERS),
     Mutant("MLP", ", self.activation)", ")", D_EQ, "model/mlp.py"),
-    Mutant("Layer", "self._before(X, 2)", "self._before(X, 1)", D_EQ, LAYERS),
-    Mutant("Layer", "self._after(X, self.W(", "self._after(self._before(X, 1), self.W(", D_EQ, LAYERS),
+    Mutant("Layer", "self._before(X if self.parallel else after, 2)", "self._before(X if self.parallel else after, 1)", D_EQ, LAYERS),
+    Mutant("Layer", "self._with_mlp(X, self.W(", "self._with_mlp(self._before(X, 1), self.W(", D_EQ, LAYERS),
     Mutant("DecoderLayer", "self.W_ed.cross(self._before(X, 4)", "self.W_ed.cross(self._before(X, 3)", ED_EQ, LAYERS),
     Mutant("EDHyper", '"dec": Causal()', '"dec": Mask()', ED_EQ, "hyper/hyper.py"),
-    Mutant("DecoderLayer", "self.W_ed.decode_cross(self._before(X, 4), cache, l)", "self.W_ed.decode_cross(self._before(X, 4), cache, 0)", ED_LAW, LAYERS),
+    Mutant("DecoderLayer", "self.W_ed.decode_cross(self._before(X, 4), cache, l, step)", "self.W_ed.decode_cross(self._before(X, 4), cache, 0, step)", ED_LAW, LAYERS),
     # Kernels
     Mutant("banded", "t_z > t_x - w", "t_z >= t_x - w", MASKED, "model/kernels.py"),
     Mutant("banded", "band & early", "band & (early | True)", MASKED, "model/kernels.py"),
@@ -307,15 +307,15 @@ ENGINE = [
     Mutant("_side", "cumsum(0) - 1", "cumsum(0) - 2", E_EQ, "model/layout.py"),
     Mutant("_buckets", "<= KERNEL_CALL_COST", "<= 10 * KERNEL_CALL_COST", LAYOUT + "test_padding_adds_less_than_the_calls_it_saves", "model/layout.py"),
     # Architectures
-    Mutant("embed", "X * sqrt(hyper.d_e)", "X * hyper.d_e", D_EQ, "model/embedding.py"),
-    Mutant("embed", "W_p[:ell]", "W_p[-ell:]", D_EQ, "model/embedding.py"),
+    Mutant("token_rows", "X * sqrt(hyper.d_e)", "X * hyper.d_e", D_EQ, "model/embedding.py"),
+    Mutant("positioned", "W_p[:ell]", "W_p[-ell:]", D_EQ, "model/embedding.py"),
     Mutant("segmented", "if hyper.embedding_norm:", "if False:", E_EQ, "model/embedding.py"),
     Mutant("segment_rows", '("W_s")[0]', '("W_s")[-1]', CHECKS + "test_segments", "model/embedding.py"),
     Mutant("matrix_name", '"W_e" if hyper.tied else "W_u"', '"W_e"', D_EQ, "model/unembedding.py"),
-    Mutant("DTransformer", 'return _norm(self, X, "gamma")', "return X", D_EQ, ARCHITECTURES),
+    Mutant("DecoderOnly", 'return NORMS[self.hyper.norm].apply(self, X, "gamma", self.hyper.eps)', "return X", D_EQ, "model/decoder.py"),
     Mutant("Decoder", "X = self.last_norm(X)", "pass", D_LAW, DECODER),
     Mutant("Decoder", "step.all_positions(ids.device)", "step.all_positions(ids.device) * 0", D_LAW, DECODER),
-    Mutant("Encoder", '"b_f", MLPS[self.hyper.activation].activation)', '"b_f")', C_EQ, ARCHITECTURES),
+    Mutant("projected", '"b_f", MLPS[hyper.activation].activation)', '"b_f")', C_EQ, "model/head.py"),
     Mutant("EDTransformer", 'self._final(Z, "gamma_enc")', 'self._final(Z, "gamma_dec")', ED_EQ, ARCHITECTURES),
     Mutant("EDTransformer", 'return self._final(X, "gamma_dec")', 'return self._final(X, "gamma_enc")', ED_EQ, ARCHITECTURES),
     Mutant("within", "most >= count", "most > count", CHECKS + "test_tokens_and_lengths", "model/checks.py"),
@@ -328,13 +328,12 @@ ENGINE = [
     Mutant("_run", "max(1, -(-len(X) * N_V // LOGITS))", "1", LOSS + "test_no_more_logits_are_held_than_said", "model/loss.py"),
     Mutant("_LogLoss", "gradient.mul_(scale)", "gradient", LOSS + "test_it_is_cross_entropy", "model/loss.py"),
     # The bridge, hyperparameters, costs
-    Mutant("_together", "for one in matrices])", "for one in reversed(matrices)])", "model/test_bridge.py::test_there_and_back", "model/bridge.py"),
+    Mutant("_together", "for one in hyper.matrices[matrices]}", "for one in reversed(hyper.matrices[matrices])}", "model/test_bridge.py::test_there_and_back", "model/bridge.py"),
     Mutant("theta_of", "value.to(dtype, copy=True)", "value.to(dtype)", "model/test_bridge.py::test_theta_is_a_copy_in_float64", "model/bridge.py"),
     Mutant("_as_it_acts", "theta = tied(theta)", "pass", D_EQ, "model/counterpart.py"),
-    Mutant("formal_counterpart", "POSITIONS[hyper.positions].formal_attention", "POSITIONS[\"none\"].formal_attention", UNITS + "test_every_departure_departs", "model/counterpart.py"),
+    Mutant("formal_attention", "head = positions.formal_head(hyper)", 'head = POSITIONS["none"].formal_head(hyper)', UNITS + "test_every_departure_departs", "model/counterpart.py"),
     Mutant("theta_of", "(hyper.special.mask, hyper.special.bos, hyper.special.eos)", "None", "model/test_bridge.py::test_special_tokens_go_along", "model/bridge.py"),
     Mutant("initialise", "sigma /= sqrt", "sigma *= sqrt", MODULES + "test_weights_start_as_hyper_says", "model/parameters.py"),
-    Mutant("DHyper", "l % 2 == 0", "l % 2 == 1", "model/test_units.py::test_the_band_is_the_formal_one", "hyper/hyper.py"),
     Mutant("Causal", "(ell + 1) / 2", "ell / 2", "hyper/test_mask.py::test_a_query_sees_as_many_keys_as_the_formal_mask_has", "hyper/mask.py"),
     Mutant("Band", "(ell - w) * w", "ell * w", "hyper/test_mask.py::test_a_query_sees_as_many_keys_as_the_formal_mask_has", "hyper/mask.py"),
     Mutant("Relative", "2 * keys * heads.H * heads.d_attn", "0", "hyper/test_cost.py::test_arithmetic_is_as_torch_counts_it", "hyper/positions.py"),
@@ -356,19 +355,20 @@ ENGINE = [
     Mutant("Cache", "groups[::size]", "groups[: len(groups) // size]", BEAMS + "test_scores_and_order", "model/cache.py"),
     Mutant("_in_steps", "X.amax(dim=1, keepdim=True)", "X.amax()", CPU + "test_a_product_in_8_bits_is_exact", "cpu/linear.py"),
     Mutant("_in_steps", "/ 255).float()", "/ 254).float()", CPU + "test_a_product_in_8_bits_is_the_same_alone", "cpu/linear.py"),
-    Mutant("TransposedLinear", ".addmm_(X[:, even:], rest)", "", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
+    Mutant("BlockedLinear", "_padded(b[:, None])", "_padded(b[:, None].flip(0))", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
+    Mutant("BlockedLinear", ".view(1, -1)[:, :m]", ".view(1, -1)[:, -m:]", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
     Mutant("PackedLinear", " or activation not in FUSED", "", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
     Mutant("_attention", "-width:], values[:, -width:]", "1 - width :], values[:, 1 - width :]", SHORT, "cpu/single_token.py"),
     Mutant("_fast_path", "positions[t : t + 1]", "positions[: 1]", SHORT, "cpu/single_token.py"),
     Mutant("_known", "type(attention.positions) in POSITIONS_KNOWN", "True", CPU + "test_a_unit_that_the_fast_path_does_not_know_takes_the_usual_path", "cpu/single_token.py"),
-    Mutant("_known", "original_class(model) in (DTransformer, EDTransformer)", "True", CPU + "test_a_model_or_an_attention_of_a_derived_class_takes_the_usual_path", "cpu/single_token.py"),
+    Mutant("_known", "original_class(model) in (DTransformer, Gato, EDTransformer)", "True", CPU + "test_a_model_or_an_attention_of_a_derived_class_takes_the_usual_path", "cpu/single_token.py"),
     Mutant("_known", "original_class(attention) is Attention", "True", CPU + "test_a_model_or_an_attention_of_a_derived_class_takes_the_usual_path", "cpu/single_token.py"),
     Mutant("WrappedDecoder", "any(kernel.changed() for kernel in self.all_kernels)", "False", CPU + "test_a_packed_copy_whose_weights_have_changed_is_refused", "cpu/wrapped.py"),
     Mutant("_shown", 'shown["special"] = SpecialTokens(*theta.special)', "pass", "model/test_bridge.py::test_special_tokens_go_along", "model/bridge.py"),
-    Mutant("_known", " and type(layer.mlp) is MLP", "", CPU + "test_a_unit_that_the_fast_path_does_not_know_takes_the_usual_path", "cpu/single_token.py"),
+    Mutant("_known", " and type(layer.mlp) in MLPS_KNOWN", "", CPU + "test_a_unit_that_the_fast_path_does_not_know_takes_the_usual_path", "cpu/single_token.py"),
     Mutant("Fingerprint", " and torch.equal(self.product, other.product)", "", CPU + "test_what_was_made_of_a_matrix_is_kept_while_it_is_the_same", "cpu/fingerprint.py"),
     Mutant("Fingerprint", "(self.address, self.version) == (other.address, other.version)", "True", CPU + "test_a_fingerprint_shows_every_change_that_torch_counts", "cpu/fingerprint.py"),
-    Mutant("WrappedDecoder", " < self.hyper.N_V", "", SHORT, "cpu/wrapped.py"),
+    Mutant("Decoder.is_one_token", " < self.hyper.N_V", "", SHORT, "model/decoder.py"),
     Mutant("WrappedDecoder", '"single_token": None}', '"single_token": self.single_token}', CPU + "test_a_copy_of_a_packed_model_is_on_its_own", "cpu/wrapped.py"),
     Mutant("pack", "isinstance(model, Wrapped) or", "", CPU + "test_what_cannot_be_packed_stays_as_it_is", "cpu/packing.py"),
     Mutant("_pieces", "ell_max // 2", "ell_max", "inference/test_one_pass.py::test_scores_beyond_ell_max_have_half_of_it_as_context", "inference/one_pass.py"),
@@ -393,7 +393,7 @@ ENGINE = [
     Mutant("pre_norm", "return X + dropout(", "return X_tilde + dropout(", SYSTEMS + "test_gpt_is_algorithm_10", "formal/systems.py"),
     Mutant("pre_norm_decoder", "MHAttention(X_tilde, Z, theta_l.W_ed", "MHAttention(X, Z, theta_l.W_ed", "parity/test_engine.py::test_the_pre_norm_transformer", "formal/systems.py"),
     Mutant("BERT_embed", "theta.W_s[:, s[t]]", "theta.W_s[:, s[0]]", SYSTEMS + "test_a_segment_adds_its_embedding_to_its_tokens_alone"),
-    Mutant("encode", "theta.gamma, theta.beta, eps", "theta.gamma, theta.beta, 1e-5", "parity/test_engine.py::test_bert_as_published", "formal/systems.py"),
+    Mutant("head", "normalized(X, theta.gamma, theta.beta, eps, layer_norm)", "normalized(X, theta.gamma, theta.beta, 1e-5, layer_norm)", "parity/test_engine.py::test_bert_as_published", "formal/head.py"),
     Mutant("PreNormEDTransformer", "theta.gamma_enc, theta.beta_enc", "theta.gamma_dec, theta.beta_dec", "parity/test_engine.py::test_the_pre_norm_transformer", "formal/systems.py"),
     Mutant("scaled", "sqrt(len(theta.W_e))", "len(theta.W_e)", EMBEDDING + "test_scaled_embeddings", "formal/embedding.py"),
     Mutant("_descends", "norm == 0 or now < then", "norm == 0 or now != then", "trace/test_record.py::test_the_default_eta_lowers_the_loss_at_every_step[0]", "trace/example.py"),
@@ -411,7 +411,312 @@ TRAINER = [
     Mutant("Loop._figures", "self.world, self.autocast, which)", "self.world, self.autocast)", RUNNING + "test_a_sample_chooses_and_all_rows_measure_the_best", "training/loop.py"),
 ]  # fmt: skip
 
-MUTANTS = [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL] + ENGINE + TRAINER
+HEADS, ROTARY, GATE, PATTERN, SCALE, BIAS, SYSTEM = (
+    f"formal/test_{name}.py::" for name in ("heads", "positions", "mlp", "mask", "norm", "bias", "decoders")
+)
+BY_PARTS = SYSTEM + "test_a_system_is_gpt_with_the_components_of_its_preset"
+LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, NEOX, SCALED_LLAMA = (
+    f"[{name}]" for name in ("smollm2-135m", "mistral-7b", "qwen2.5-0.5b", "qwen3-0.6b", "gemma-2b", "pythia-70m", "llama-3.2-1b")
+)
+TODAY = "model/test_decoders.py::"
+VALUES_AND_GRADIENTS, CACHED, FAST = (
+    TODAY + name
+    for name in (
+        "test_values_and_gradients_are_those_of_the_formal_algorithm",
+        "test_decoding_with_the_cache_says_the_same",
+        "test_one_token_at_a_time_says_the_same",
+    )
+)
+FREQUENCIES, CACHE_HEADS = (
+    TODAY + "test_the_frequencies_are_those_of_the_hyperparameters",
+    TODAY + "test_the_cache_has_the_heads_of_keys_and_values_alone",
+)
+HYPER = "hyper/test_hyper.py::"
+DECODERS = [
+    # Rotary positions
+    Mutant("rotate", "a * phi.cos() - b * phi.sin()", "a * phi.cos() + b * phi.sin()", ROTARY + "test_a_rotation_keeps_lengths_and_starts_with_none", "formal/positions.py"),
+    Mutant("rotate", "phi = t * omega", "phi = -t * omega", ROTARY + "test_a_rotation_by_hand", "formal/positions.py"),
+    Mutant("rotate", "e[:n], e[n : 2 * n]", "e[: 2 * n : 2], e[1 : 2 * n : 2]", ROTARY + "test_a_rotation_by_hand", "formal/positions.py"),
+    Mutant("rotate", "phi = t * omega", "phi = (t + 1) * omega", ROTARY + "test_a_rotation_keeps_lengths_and_starts_with_none", "formal/positions.py"),
+    Mutant("rotate", "n = len(omega)", "n = len(e) // 2", BY_PARTS + LLAMA, "formal/positions.py"),
+    Mutant("rotary_frequencies", '_pairs(d_rot, "d_rot") - 1', '_pairs(d_rot, "d_rot")', ROTARY + "test_rotary_frequencies_by_hand", "formal/positions.py"),
+    Mutant("rotary_frequencies", "-2 * (", "-1 * (", ROTARY + "test_rotary_frequencies_by_hand", "formal/positions.py"),
+    Mutant("rotary_frequencies", '_number("base", base) **', "10000.0 **", ROTARY + "test_rotary_frequencies_by_hand", "formal/positions.py"),
+    Mutant("linear_scaling", 'omega / _number("factor", factor)', 'omega * _number("factor", factor)', ROTARY + "test_scaled_linearly_a_later_position_is_an_earlier_one", "formal/positions.py"),
+    Mutant("llama3_scaling", "ell * omega / (2 * pi)", "ell * omega", ROTARY + "test_llama_3_scales_slow_pairs_by_hand", "formal/positions.py"),
+    Mutant("llama3_scaling", "(1 - s) * omega / factor + s * omega", "s * omega / factor + (1 - s) * omega", ROTARY + "test_llama_3_scales_slow_pairs_by_hand", "formal/positions.py"),
+    Mutant("llama3_scaling", ".clamp(0, 1)", "", ROTARY + "test_llama_3_scales_slow_pairs_by_hand", "formal/positions.py"),
+    Mutant("llama3_scaling", "/ (high - low)", "/ high", ROTARY + "test_llama_3_scales_slow_pairs_by_hand", "formal/positions.py"),
+    Mutant("llama3_scaling", "if high <= low:", "if high < low:", DOMAINS + "test_refused", "formal/positions.py"),
+    Mutant("RotaryAttention", "rotate(K[:, t], t, omega)", "rotate(K[:, t], t + 1, omega)", ROTARY + "test_rotary_attention_is_attention_of_turned_queries_and_keys", "formal/positions.py"),
+    Mutant("RotaryAttention", "rotate(Q[:, t], t, omega)", "Q[:, t]", ROTARY + "test_rotary_attention_sees_distances_only", "formal/positions.py"),
+    Mutant("frequencies", "<= d_attn // 2:", "<= d_attn:", DOMAINS + "test_refused", "formal/domains.py"),
+    Mutant("RotaryTable", "-phi.sin(), phi.sin()", "phi.sin(), -phi.sin()", VALUES_AND_GRADIENTS + LLAMA, "model/positions.py"),
+    Mutant("turned", "part.roll(n, dims=-1)", "part.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)", VALUES_AND_GRADIENTS + LLAMA, "model/positions.py"),
+    Mutant("Attention", "self.positions.rotate(self, q, tokens), self.positions.rotate(self, k, tokens), v", "self.positions.rotate(self, q, tokens), k, v", VALUES_AND_GRADIENTS + LLAMA, "model/attention.py"),
+    Mutant("Attention", "return self.positions.rotate(self, k, tokens), v", "return k, v", ED_ROTARY, ATTENTION),
+    Mutant("Attention", "k, v = self.keys_and_values(Z, z)", "k, v = self.keys_and_values(Z, x)", ED_ROTARY, ATTENTION),
+    Mutant("DecoderLayer", "mask=Mask(), positions=hyper.positions", "mask=Mask(), positions='none'", ED_ROTARY, LAYERS),
+    Mutant("_cross", "if angles is not None", "if False", "cpu/test_kernels.py::test_one_token_of_one_row_takes_the_fast_path_or_the_usual_one[EDHyper-positions=rotary-True]", "cpu/single_token.py"),
+    Mutant("Rotary", "hyper.ell_max, hyper.sizes()[\"d_rot\"]", "hyper.ell_max, hyper.heads.d_attn // 2 * 2", VALUES_AND_GRADIENTS + NEOX, "model/positions.py"),
+    Mutant("RotaryTable", "_frequencies(self.d_rot, self.base, self.scaling)", "_frequencies(self.d_rot, self.base, None)", VALUES_AND_GRADIENTS + SCALED_LLAMA, "model/positions.py"),
+    Mutant("frequencies", 'hyper.sizes()["d_rot"]', "hyper.heads.d_attn", FREQUENCIES, "model/positions.py"),
+    Mutant("_frequencies", "rotary_frequencies(d_rot, base)", "rotary_frequencies(d_rot)", FREQUENCIES, "model/positions.py"),
+    Mutant("_frequencies", "llama3_scaling(omega, *scaling)", "llama3_scaling(rotary_frequencies(d_rot), *scaling)", FREQUENCIES, "model/positions.py"),
+    Mutant("_frequencies", "linear_scaling(omega, *scaling)", "omega", FREQUENCIES, "model/positions.py"),
+    Mutant("Step", "self.positions.expand(len(self.before), -1).flatten()", "self.positions.expand(len(self.before), -1).mT.flatten()", CACHED + LLAMA, "model/cache.py"),
+    Mutant("Rotary", '"d_rot": hyper.heads.d_attn // 2 * 2', '"d_rot": hyper.heads.d_attn // 4 * 2', HYPER + "test_a_key_for_every_head_is_the_paper", "hyper/positions.py"),
+    Mutant("Rotary", "scaling[1] < scaling[2]", "scaling[1] <= scaling[2]", HYPER + "test_what_today_s_decoders_cannot_be_is_refused", "hyper/positions.py"),
+    Mutant("Rotary", "d_rot % 2 == 0 and 2 <= d_rot <= d_attn", "d_rot % 2 == 0 and 2 <= d_rot", HYPER + "test_what_today_s_decoders_cannot_be_is_refused", "hyper/positions.py"),
+    Mutant("_norm_of_row", "X * scale if zero is None else zero", "zero if zero is not None else X", FAST + GEMMA, "cpu/single_token.py"),
+    Mutant("_norm_of_row", "float(torch.dot(x, x)) / d + eps", "float(torch.dot(x, x)) / d", FAST + LLAMA, "cpu/single_token.py"),
+    Mutant("_norm_of_row", "if compute not in (rms_norm, rms_norm_1p) or", "if compute is None or", CPU + "test_one_token_of_one_row_takes_the_fast_path_or_the_usual_one", "cpu/single_token.py"),
+    Mutant("_fast_path", "(turning[0][t], turning[1][t])", "(turning[0][t - 1], turning[1][t - 1])", FAST + LLAMA, "cpu/single_token.py"),
+    Mutant("_room", 'rows["q"] + rows["k"]', 'rows["q"]', FAST + LLAMA, "cpu/single_token.py"),
+    Mutant("_turn", "part, n = qk[:, :d_rot], d_rot // 2", "part, n = qk, qk.shape[1] // 2", FAST + NEOX, "cpu/single_token.py"),
+    # Grouped queries
+    Mutant("GroupedMHAttentionTheta", "h * len(self.W_k) // len(self.W_q)", "h % len(self.W_k)", HEADS + "test_a_group_has_its_keys_and_values_repeated", "formal/heads.py"),
+    Mutant("GroupedMHAttentionTheta", "self.W_v[g], self.b_v[g]", "self.W_v[0], self.b_v[0]", HEADS + "test_a_group_has_its_keys_and_values_repeated", "formal/heads.py"),
+    Mutant("GroupedMHAttentionTheta", 'sizes["H"] % sizes["H_kv"]', 'sizes["H"] < sizes["H_kv"]', HEADS + "test_what_the_heads_cannot_take", "formal/heads.py"),
+    Mutant("GroupedMHAttention", "torch.cat(Y_h)", "torch.cat(Y_h[::-1])", HEADS + "test_the_heads_stand_in_order", "formal/heads.py"),
+    Mutant("_grouped", "[:: H // H_kv]", "[:H_kv]", HEADS + "test_grouping_keeps_the_first_of_each_group", "formal/heads.py"),
+    Mutant("repeated", "part.repeat_interleave(H // part.shape[1], dim=1)", "part.repeat(1, H // part.shape[1], 1, 1)", VALUES_AND_GRADIENTS + MISTRAL, "model/kernels.py"),
+    Mutant("_RMSNorm", ".addcmul_(N, mean, value=-1)", "", VALUES_AND_GRADIENTS + LLAMA, "model/norm.py"),
+    Mutant("_RMSNorm", ".addcmul_(N, mean, value=-1).mul_(r)", ".addcmul_(N, mean, value=-1)", VALUES_AND_GRADIENTS + LLAMA, "model/norm.py"),
+    Mutant("_RMSNorm", "P = G * N", "P = G * X", VALUES_AND_GRADIENTS + LLAMA, "model/norm.py"),
+    Mutant("cache_shapes", "(layers, batch, heads.H_kv, ell, heads.d_attn)", "(layers, batch, heads.H, ell, heads.d_attn)", CACHE_HEADS, "model/heads.py"),
+    Mutant("decoding", "q.reshape(q.shape[0], k.shape[1], -1, q.shape[3])", "q.reshape(q.shape[0], -1, k.shape[1], q.shape[3]).transpose(1, 2)", CACHED + LLAMA, "model/kernels.py"),
+    Mutant("decoding", "mask.repeat(*[1] * (mask.ndim - 2), H // k.shape[1], 1)", "mask.repeat_interleave(H // k.shape[1], dim=-2)", CACHED + LLAMA, "model/kernels.py"),
+    Mutant("Heads", "return self.H_kv * (self.d_attn + self.d_mid)", "return self.H * (self.d_attn + self.d_mid)", CACHE_HEADS, "hyper/heads.py"),
+    Mutant("DHyper", "self.H % self.H_kv == 0", "self.H >= self.H_kv", HYPER + "test_what_today_s_decoders_cannot_be_is_refused", "hyper/hyper.py"),
+    Mutant("_room", "part.view(heads.H_kv, -1, len(part) // heads.counts[name])", "part.view(-1, heads.H_kv, len(part) // heads.counts[name]).transpose(0, 1)", FAST + LLAMA, "cpu/single_token.py"),
+    Mutant("_attention", "1 / sqrt(W.heads.d_attn)", "1 / sqrt(W.heads.d_mid)", FAST + LLAMA, "cpu/single_token.py"),
+    # Norms of queries and keys
+    Mutant("NormedAttention", "norm(k, W_qkv.gamma_k, W_qkv.beta_k, eps)", "norm(k, W_qkv.gamma_q, W_qkv.beta_q, eps)", HEADS + "test_normalized_then_turned_then_compared", "formal/heads.py"),
+    Mutant("NormedAttention", "rotate(norm(q, W_qkv.gamma_q, W_qkv.beta_q, eps), t)", "norm(rotate(q, t), W_qkv.gamma_q, W_qkv.beta_q, eps)", HEADS + "test_normalized_then_turned_then_compared", "formal/heads.py"),
+    Mutant("NormedAttention", "rotate(norm(k, W_qkv.gamma_k, W_qkv.beta_k, eps), t)", "rotate(k, t)", HEADS + "test_by_hand", "formal/heads.py"),
+    Mutant("Attention", 'self.qk_norm.apply(self, k, "gamma_k", self.eps)', 'self.qk_norm.apply(self, k, "gamma_q", self.eps)', VALUES_AND_GRADIENTS + QWEN3, "model/attention.py"),
+    Mutant("Attention", "return self.positions.rotate(self, q, tokens), self.positions.rotate(self, k, tokens), v", "return (q, k, v) if self.qk_norm else (self.positions.rotate(self, q, tokens), self.positions.rotate(self, k, tokens), v)", VALUES_AND_GRADIENTS + QWEN3, "model/attention.py"),
+    Mutant("_attention", '_norm(W, "_k", W.qk_norm)', '_norm(W, "_q", W.qk_norm)', FAST + QWEN3, "cpu/single_token.py"),
+    Mutant("formal_attention", "rotate=positions.formal_rotation(hyper)", "rotate=POSITIONS[\"none\"].formal_rotation(hyper)", VALUES_AND_GRADIENTS + QWEN3, "model/counterpart.py"),
+    Mutant("Qwen3", "partial(NormedAttention, eps=eps, rotate=partial(rotate, omega=omega))", "partial(NormedAttention, eps=eps)", BY_PARTS + QWEN3, "formal/decoders.py"),
+    # Gated MLPs
+    Mutant("SiLU", "A * torch.sigmoid(A)", "torch.sigmoid(A)", GATE + "test_silu_is_torchs", "formal/mlp.py"),
+    Mutant("GatedMLP", "G * (W.W_mlp1 @ X + W.b_mlp1[:, None])", "SiLU(W.W_mlp1 @ X + W.b_mlp1[:, None]) * (W.W_gate @ X + W.b_gate[:, None])", GATE + "test_a_gate_by_hand", "formal/mlp.py"),
+    Mutant("GatedMLP", "G * (W.W_mlp1 @ X", "G + (W.W_mlp1 @ X", GATE + "test_a_gate_of_ones_is_the_plain_mlp", "formal/mlp.py"),
+    Mutant("GatedMLP", "W.W_gate @ X + W.b_gate[:, None]", "W.W_gate @ X", GATE + "test_a_gate_by_hand", "formal/mlp.py"),
+    Mutant("Llama", "SiLU(layer.W_gate @ X_tilde) * (layer.W_mlp1 @ X_tilde)", "SiLU(layer.W_mlp1 @ X_tilde) * (layer.W_gate @ X_tilde)", BY_PARTS + LLAMA, "formal/decoders.py"),
+    Mutant("Gated", "gate, value = module.linear(", "value, gate = module.linear(", VALUES_AND_GRADIENTS + LLAMA, "model/mlp.py"),
+    Mutant("Gated", "self.activation(gate) * value", "self.activation(gate * value)", VALUES_AND_GRADIENTS + LLAMA, "model/mlp.py"),
+    Mutant("_mlp", "gate, value = both(X)", "value, gate = both(X)", FAST + LLAMA, "cpu/single_token.py"),
+    Mutant("MLPS", '"tanh_GEGLU": Gated(_tanh_gelu, tanh_GELU)', '"tanh_GEGLU": Gated(F.gelu, tanh_GELU)', VALUES_AND_GRADIENTS + GEMMA, "model/mlp.py"),
+    # Windows
+    Mutant("sparse", "pattern[l % len(pattern)]", "pattern[(l + 1) % len(pattern)]", PATTERN + "test_the_pattern_says_which_layers_have_the_band", "formal/mask.py"),
+    Mutant("sparse", '== "1" else', '== "0" else', PATTERN + "test_the_pattern_says_which_layers_have_the_band", "formal/mask.py"),
+    Mutant("banded", ".triu(w)", ".triu(w - 1)", PATTERN + "test_a_window_of_all_tokens_is_dense", "formal/mask.py"),
+    Mutant("Mistral", "banded(ell, w)", "banded(ell, w + 1)", BY_PARTS + MISTRAL, "formal/decoders.py"),
+    Mutant("DHyper", "self.band_pattern[l % len(self.band_pattern)]", "self.band_pattern[(l + 1) % len(self.band_pattern)]", HYPER + "test_the_pattern_names_the_layers_with_a_band", "hyper/hyper.py"),
+    # Norms and embeddings of Gemma
+    Mutant("RMSnorm_1p", "(1 + gamma)", "gamma", SCALE + "test_rmsnorm_1p_is_rmsnorm_with_one_more", "formal/norm.py"),
+    Mutant("RMSnorm", "torch.sqrt(v + eps) * gamma", "torch.sqrt(v + eps) * (1 + gamma)", SCALE + "test_rmsnorm_is_torchs", "formal/norm.py"),
+    Mutant("Gemma", "sqrt(len(theta.W_e)) * ", "", BY_PARTS + GEMMA, "formal/decoders.py"),
+    Mutant("Gemma", "softmax(theta.W_e.T @ X)", "softmax(theta.W_u @ X)", SYSTEM + "test_gemma_by_its_departures", "formal/decoders.py"),
+    Mutant("rms_norm_1p", "1 + gamma", "gamma", VALUES_AND_GRADIENTS + GEMMA, "model/norm.py"),
+    Mutant("NORMS", "initial=0.0", "initial=1.0", TODAY + "test_every_scale_starts_at_one", "hyper/norm.py"),
+    # Biases
+    Mutant("BIASES", '("b_q", "b_k", "b_v")', '("b_q", "b_k")', BIAS + "test_which_biases_stay", "formal/bias.py"),
+    Mutant("unbiased", "torch.zeros_like(part) if of_layer", "part if of_layer", BIAS + "test_which_biases_stay", "formal/bias.py"),
+    Mutant("unbiased", 'getattr(path[0], "name", "") in DEPTHS and', "", BIAS + "test_which_biases_stay", "formal/bias.py"),
+    Mutant("without_biases", "part.any()", "part.all()", BIAS + "test_a_system_refuses_biases_that_it_would_leave_out", "formal/bias.py"),
+    Mutant("BIASES", '"", mlp=False', '"", mlp=True', TODAY + "test_a_model_has_the_biases_that_it_says", "hyper/heads.py"),
+    Mutant("_as_it_acts", "theta = unbiased(theta, hyper.bias)", "pass", VALUES_AND_GRADIENTS + LLAMA, "model/counterpart.py"),
+    # Parallel layers
+    Mutant("parallel_norm", "normalized(X, theta_l.gamma2", "normalized(X + Y, theta_l.gamma2", "formal/test_systems.py::test_parallel_sub_layers_read_the_same_x", "formal/systems.py"),
+    Mutant("parallel_norm", "return X + Y + dropout(", "return X + dropout(", "formal/test_systems.py::test_parallel_sub_layers_read_the_same_x", "formal/systems.py"),
+    Mutant("GPTNeoX", "layer_norm(X[:, t], layer.gamma2, layer.beta2, eps)", "layer_norm((X + Y)[:, t], layer.gamma2, layer.beta2, eps)", BY_PARTS + NEOX, "formal/decoders.py"),
+    Mutant("Layer", "X if self.parallel else after", "after", VALUES_AND_GRADIENTS + NEOX, "model/layers.py"),
+    Mutant("_parallel", ".add_(X).add_(mlp(norm2(X), tokens, context))", ".add_(X).add_(mlp(norm1(X), tokens, context))", FAST + NEOX, "cpu/single_token.py"),
+]  # fmt: skip
+
+MODALITIES, EPISODES, WORLDS, GLYPHS, RECORD = (
+    "tokenization/test_modalities.py::",
+    "data/test_episodes.py::",
+    "worlds/test_worlds.py::",
+    "worlds/test_glyphs.py::",
+    "worlds/test_record.py::",
+)
+
+GATO_DATA = [
+    # Slips of public implementations
+    Mutant("bins", "np.minimum((BINS / 2 * (y + 1)).astype(np.int64), BINS - 1)", "(BINS / 2 * (y + 1)).astype(np.int64)", MODALITIES + "test_the_ends_stay_in_range", "tokenization/values.py"),
+    Mutant("bins", "np.clip(v if unit else mu_law(v), -1, 1)", "v if unit else mu_law(v)", MODALITIES + "test_the_ends_stay_in_range", "tokenization/values.py"),
+    Mutant("centres", "y if unit else inverse_mu_law(y)", "y", MODALITIES + "test_decoding_errs_by_at_most_half_a_bin", "tokenization/values.py"),
+    Mutant("centres", "+ 0.5", "", MODALITIES + "test_decoding_errs_by_at_most_half_a_bin", "tokenization/values.py"),
+    Mutant("ORDER", "Text: 0, Image: 1", "Text: 1, Image: 0", MODALITIES + "test_text_then_images_then_tensors_by_name", "tokenization/spaces.py"),
+    Mutant("Vocabulary", "return self.N_text + BINS + 1", "return self.N_text + BINS", MODALITIES + "test_the_ids_follow_each_other", "tokenization/modalities.py"),
+    # Tokens
+    Mutant("mu_law", "np.log1p(MU * M)", "np.log1p(M)", MODALITIES + "test_mu_law", "tokenization/values.py"),
+    Mutant("Box", "self.low >= -1 and self.high <= 1", "self.high <= 1", MODALITIES + "test_mu_law_is_for_values_that_are_not_declared_to_be_in_the_unit_interval", "tokenization/spaces.py"),
+    Mutant("patches", "transpose(0, 1, 3, 5, 2, 4)", "transpose(0, 1, 3, 5, 4, 2)", MODALITIES + "test_patches_are_in_raster_order_with_their_intervals", "tokenization/values.py"),
+    Mutant("intervals", "(c + PATCH) / w", "(c + PATCH) / h", MODALITIES + "test_patches_are_in_raster_order_with_their_intervals", "tokenization/values.py"),
+    Mutant("_weave", "(TEXT, ACT)", "(ACT,)", MODALITIES + "test_text_then_images_then_tensors_by_name", "tokenization/modalities.py"),
+    Mutant("_weave", "(column.kind == ACT)", "(column.kind == TEXT)", MODALITIES + "test_an_exploratory_action_is_not_learned", "tokenization/modalities.py"),
+    Mutant("_weave", ".argsort()", ".argsort()[::-1]", MODALITIES + "test_patches_are_in_raster_order_with_their_intervals", "tokenization/modalities.py"),
+    Mutant("action_ranges", "high + 1", "high", MODALITIES + "test_the_ids_follow_each_other", "tokenization/modalities.py"),
+    # Episodes and rows
+    Mutant("_Draw", "rng.random() < 0.5", "rng.random() < 0.9", EPISODES + "test_a_quarter_of_the_rows_has_a_prompt_of_another_episode", "data/episode_rows.py"),
+    Mutant("_Draw", "self.members != number", "self.members >= 0", EPISODES + "test_a_quarter_of_the_rows_has_a_prompt_of_another_episode", "data/episode_rows.py"),
+    Mutant("EpisodeRows", "np.random.default_rng([seed & MASK, ROW, n])", "np.random.default_rng([ROW, n])", EPISODES + "test_rows_follow_from_seed_and_number", "data/episode_rows.py"),
+    Mutant("Episodes", "first, last)", "0, last - first)", EPISODES + "test_what_is_written_is_read", "data/episodes.py"),
+    Mutant("Recorder", "if kind is None:", "if self._lines:", EPISODES + "test_nothing_is_left_of_what_fails", "data/recorder.py"),
+    # Worlds
+    Mutant("CartPole", "4 / 3", "1", WORLDS + "test_same_state_and_action_same_observation_and_reward", "worlds/cartpole.py"),
+    Mutant("Pendulum", "DT * speed, speed", "DT * self.state[1], speed", WORLDS + "test_same_state_and_action_same_observation_and_reward", "worlds/pendulum.py"),
+    Mutant("WALLS", "(3, 2)", "(2, 2)", WORLDS + "test_every_transition_of_taxi", "worlds/taxi.py"),
+    Mutant("glyphs", "len({glyph.name for glyph in same}) == 1", "True", GLYPHS + "test_a_picture_with_two_names_is_left_out", "worlds/glyphs.py"),
+    Mutant("record_world", "score >= limit and not lost", "not lost", RECORD + "test_only_good_episodes_are_kept", "worlds/record.py"),
+    Mutant("rollout", "yield Timestep(observation, action, outcome.reward, explored)", "yield Timestep(observation, action, outcome.reward, not explored)", RECORD + "test_random_actions_are_marked", "worlds/rollout.py"),
+]  # fmt: skip
+
+G, BINS, AGENT, RESNET = (f"formal/test_{file}.py::" for file in ("gato", "bins", "agent", "resnet"))
+MIXED = "model/test_gato.py::"
+KINDS, PLACES, LOSS = (
+    G + "test_every_kind_has_its_vectors",
+    MIXED + "test_places_are_those_of_the_formal_index",
+    MIXED + "test_the_loss_is_that_of_the_formal_training",
+)
+BATCH, FAST_PATH, ONE_PASS = (
+    MIXED + "test_a_batch_of_sequences_says_what_each_says",
+    MIXED + "test_text_values_and_actions_take_the_fast_path",
+    MIXED + "test_an_observation_with_an_image_goes_on_in_the_cache",
+)
+GATO = [
+    # Slips of public implementations of Gato
+    Mutant("Bin", "min(floor(N_bins * (y + 1) / 2), N_bins - 1)", "floor(N_bins * (y + 1) / 2)", BINS + "test_decoding_errs_by_at_most_half_a_bin", "formal/bins.py"),
+    Mutant("Bin", "min(max(y, -1.0), 1.0)", "y", BINS + "test_every_number_has_a_bin_with_and_without_mu_law", "formal/bins.py"),
+    Mutant("mu_law_inverse", "expm1(abs(y) * log1p(mu * M)) / mu", "expm1(abs(y) * log1p(mu * M))", BINS + "test_mu_law_can_be_undone", "formal/bins.py"),
+    Mutant("GatoControl", '[*s, *o, Token("sep", sep)]', "[*s, *o]", AGENT + "test_control_writes_observations_separators_and_actions", "formal/agent.py"),
+    Mutant("Index", "ceil(N * b)", "ceil(N * b) + 1", G + "test_an_index_is_in_its_interval", "formal/gato.py"),
+    Mutant("Gato", "Mask: Masks = unidirectional", "Mask: Masks = lambda ell, l: torch.ones(ell, ell, dtype=torch.bool)", G + "test_a_token_changes_no_earlier_column_of_P_and_its_own", "formal/gato.py"),
+    Mutant("GatoTraining", "ids[T + 1], T", "ids[T + 1], T + 1", AGENT + "test_one_step_is_the_gradient_of_the_masked_log_loss", "formal/agent.py"),
+    Mutant("GatoEmbedding", "s.patch.A / sqrt(s.patch.n)", "s.patch.A", KINDS, "formal/gato.py"),
+    Mutant("ResNet", "group_norm(Y, W.gamma2", "group_norm(Z, W.gamma2", RESNET + "test_the_block_is_a_residual_block_of_the_second_kind", "formal/resnet.py"),
+    Mutant("GatoEmbedding", "theta_e.W_loc[:, s.p]", "theta_e.W_loc[:, 0]", KINDS, "formal/gato.py"),
+    # Others
+    Mutant("Bin_inverse", "(2 * (x - N_text) + 1) / N_bins - 1", "2 * (x - N_text) / N_bins - 1", BINS + "test_decoding_errs_by_at_most_half_a_bin", "formal/bins.py"),
+    Mutant("mu_law", "a if v >= 0 else -a", "a", BINS + "test_mu_law_can_be_undone", "formal/bins.py"),
+    Mutant("Index", "(T[0] + T[-1] + 1)", "(T[0] + T[0] + 1)", G + "test_published_places", "formal/gato.py"),
+    Mutant("RandomIndex", "T[sample(torch.full((len(T),), 1 / len(T)), generator)]", "T[0]", G + "test_in_training_every_part_of_the_interval_comes_up", "formal/gato.py"),
+    Mutant("at_random", "(i + 1 / 4) / N, (i + 3 / 4) / N", "i / N, (i + 2) / N", G + "test_a_drawn_place_is_the_index_of_use", "formal/gato.py"),
+    Mutant("GatoEmbedding", 'e + theta_e.w_a if s.kappa == "act" else e', "e + theta_e.w_a", KINDS, "formal/gato.py"),
+    Mutant("LOCAL", 'LOCAL = ("text", "obs", "img")', 'LOCAL = ("text", "obs", "img", "act")', KINDS, "formal/modality.py"),
+    Mutant("GatoEmbedding", "Index(*s.patch.columns, theta_e.W_col", "Index(*s.patch.rows, theta_e.W_col", KINDS, "formal/gato.py"),
+    Mutant("group_norm", "Z.reshape(G, -1)", "Z.reshape(1, -1)", RESNET + "test_group_norm_is_torch_s", "formal/resnet.py"),
+    Mutant("ResNet", "Z + convolve(W.K_2", "convolve(W.K_2", RESNET + "test_the_block_is_a_residual_block_of_the_second_kind", "formal/resnet.py"),
+    Mutant("counts", "s.kappa in PREDICTED if s.m is None else s.m", "s.kappa in PREDICTED", G + "test_what_the_loss_looks_at", "formal/modality.py"),
+    Mutant("GatoPrompt", "theta.ell_max - length(s)", "theta.ell_max", AGENT + "test_a_prompt_is_the_end_of_another_episode_or_any_part_of_it", "formal/agent.py"),
+    Mutant("GatoTraining", "tasks[k] == tasks[n]", "True", AGENT + "test_prompts_come_from_the_same_task_and_by_their_share", "formal/agent.py"),
+    Mutant("GatoInference", "s[-1].p + 1", "0", AGENT + "test_an_image_is_a_prompt_of_algorithm_14", "formal/agent.py"),
+    Mutant("GatoControl", "P[list(A_i), -1] / P[list(A_i), -1].sum()", "P[: len(A_i), -1] / P[: len(A_i), -1].sum()", AGENT + "test_control_writes_observations_separators_and_actions", "formal/agent.py"),
+    Mutant("token", "(s.kappa == \"img\") != (s.patch is not None)", "False", G + "test_a_token_that_cannot_be_embedded_is_refused", "formal/modality.py"),
+    Mutant("ResNet.forward", "patches / sqrt(PATCH)", "patches", MIXED + "test_any_combination_of_departures", "model/gato.py"),
+    Mutant("ResNet.forward", "Z = Z + F.conv2d(self._activated(Y, 2)", "Z = Z + F.conv2d(self._activated(Z, 2)", MIXED + "test_any_combination_of_departures", "model/gato.py"),
+    Mutant("Gato._line_2", '* (kind <= LAST_LOCAL)[:, None]', "", MIXED + "test_any_combination_of_departures", "model/gato.py"),
+    Mutant("Gato._line_2", '* (kind == ACT)[:, None]', "", MIXED + "test_any_combination_of_departures", "model/gato.py"),
+    Mutant("Gato._patches", 'self.rows("W_col", cells[:, 1])', 'self.rows("W_col", cells[:, 0])', MIXED + "test_any_combination_of_departures", "model/gato.py"),
+    Mutant("Gato.embed_one", "kind <= LAST_LOCAL", "kind < LAST_LOCAL - 1", FAST_PATH, "model/gato.py"),
+    Mutant("Gato.embed_one", "elif kind == ACT:", "elif kind == ACT + 1:", FAST_PATH, "model/gato.py"),
+    Mutant("Gato.is_one_token", "or len(ids.patches)", "", FAST_PATH, "model/gato.py"),
+    Mutant("MixedBatch.patch_number", "& self.token_mask()", "", MIXED + "test_invariances", "model/mixed.py"),
+    Mutant("MixedBatch.narrow", "numbers[row][t] for row in range(B)", "row for row in range(B)", ONE_PASS, "model/mixed.py"),
+    Mutant("_parts", "ends[..., 1].ceil().long() - 1", "ends[..., 1].ceil().long()", PLACES, "model/mixed.py"),
+    Mutant("middle_cells", "(first + last + 1) // 2", "(first + last) // 2", PLACES, "model/mixed.py"),
+    Mutant("random_cells", "last - first + 1", "last - first", PLACES, "model/mixed.py"),
+    Mutant("next_mixed_tokens", "batch.predicted()[:, 1:]", "batch.predicted()[:, :-1]", LOSS, "tasks/predictions.py"),
+    Mutant("next_mixed_tokens", "batch.ids[:, 1:]", "batch.ids[:, :-1]", LOSS, "tasks/predictions.py"),
+    Mutant("_check_patches", "not (low >= -1 and high <= 1)", "low < -1 or high > 1", MIXED + "test_a_batch_that_cannot_be_embedded_is_refused", "model/mixed.py"),
+    Mutant("unbiased", 'getattr(path[0], "name", "") in DEPTHS', "len(path) > 1", MIXED + "test_any_combination_of_departures", "formal/bias.py"),
+]  # fmt: skip
+
+CHECK, OBJECTS, LIBRARY = "verify/test_module.py::", "data/test_objects.py::", "training/test_train.py::"
+RIGHT = CHECK + "test_a_right_module_keeps_every_law_and_equals_the_formal_algorithm[D]"
+
+AS_A_LIBRARY = [
+    Mutant("causality", "slice(t + 1, None)", "slice(t + 2, None)", CHECK + "test_a_broken_law_is_named[next-token-leaks]", "verify/module_laws.py"),
+    Mutant("context", "range(s if subject.causal else max(0, s - 1)", "range(s if subject.causal else s", CHECK + "test_an_encoder_that_is_told_its_padding", "verify/module_laws.py"),
+    Mutant("distributions", "<= 1:", "<= 0:", CHECK + "test_a_broken_law_is_named[second-softmax]", "verify/module_laws.py"),
+    Mutant("_slope", "sign * STEP * direction", "STEP * direction", RIGHT, "verify/module_laws.py"),
+    Mutant("_off", "masked_fill_(where, 0)", "masked_fill_(~where, 0)", CHECK + "test_what_laws_cannot_see_the_formal_algorithm_shows[no-scale]", "verify/components.py"),
+    Mutant("_one_place", "len(owners) > 1", "len(owners) > 9", CHECK + "test_self_and_cross_attention_that_share_weights", "verify/components.py"),
+    Mutant("lines", "name_of_class(values[-1])", "str(values[-1])", OBJECTS + "test_a_dataset_names_its_classes", "data/objects.py"),
+    Mutant("Texts", "previous.replace(path)", "previous.unlink()", LIBRARY + "test_a_run_is_overwritten_as_a_whole_or_not_at_all", "runs/texts.py"),
+    Mutant("Texts", "ours is None or line is None or ours != line", "ours is not None and line is not None and ours != line", LIBRARY + "test_a_run_resumes_with_the_same_texts_and_only_with_them", "runs/texts.py"),
+    Mutant("_run", "torch.set_num_threads(threads)", "pass", LIBRARY + "test_torch_is_left_as_it_was", "training/train.py"),
+]  # fmt: skip
+
+GATO_TASK, PLAYING = "tasks/test_gato.py::", "cli/test_play.py::"
+
+GATO_PRODUCT = [
+    # Rows and batches
+    Mutant("EpisodePlan", "<= self.tokens", "<= 2 * self.tokens", GATO_TASK + "test_a_step_has_as_many_rows_as_fit_its_tokens", "data/episode_batches.py"),
+    Mutant("EpisodePlan", "rows < self.rows", "rows <= self.rows", GATO_TASK + "test_a_step_has_as_many_rows_as_fit_its_tokens", "data/episode_batches.py"),
+    Mutant("EpisodePlan", "stop = position.batch", "stop = 0", GATO_TASK + "test_batches_continue_from_any_position", "data/episode_batches.py"),
+    Mutant("numbered_rows", "of_rows.append(weight / mean)", "of_rows.append(weight)", GATO_TASK + "test_weights_are_shares_of_tokens", "data/episode_batches.py"),
+    Mutant("NumberedRows", "self.numbers[row.task] if self.numbers else row.task", "0", GATO_TASK + "test_figures_are_of_each_task", "data/episode_batches.py"),
+    Mutant("digest", "(META, INDEX, *sorted({episode.file for episode in task.episodes}))", "(META, INDEX)", GATO_TASK + "test_the_digest_sees_every_file", "data/episode_batches.py"),
+    # The task
+    Mutant("GeneralistAgent", "if rows is None:", "if rows is not None:", GATO_TASK + "test_patches_move_in_training_alone", "tasks/gato.py"),
+    Mutant("GeneralistAgent", "predictions.layout.unpad(of_tokens)[predictions.layout.unpad(looked_at)]", "of_tokens[looked_at]", GATO_TASK + "test_figures_are_of_each_task", "tasks/gato.py"),
+    Mutant("GeneralistAgent", "mean = sum(losses.values()) / max(1, len(losses))", "mean = sum(losses.values())", GATO_TASK + "test_what_a_run_keeps", "tasks/gato.py"),
+    # Acting and answering
+    Mutant("Memory", "have + len(more) > self.room", "have + len(more) > 10 * self.room", GATO_TASK + "test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps", "inference/agent.py"),
+    Mutant("Memory", "kept.insert(0, step)", "kept.append(step)", GATO_TASK + "test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps", "inference/agent.py"),
+    Mutant("control", "[:, allowed.start : allowed.stop]", "[:, allowed.start : allowed.stop + 1]", GATO_TASK + "test_actions_stay_in_their_range", "inference/agent.py"),
+    # Figures
+    Mutant("_returns", "CONFIDENCE * stdev(shares) / sqrt(count)", "CONFIDENCE * stdev(shares)", GATO_TASK + "test_evaluation", "evaluation/tasks.py"),
+    Mutant("prose_rows", "width - 1)]", "width)]", GATO_TASK + "test_perplexity_does_not_depend_on_rows", "evaluation/tasks.py"),
+    Mutant("_captions", "guess == truth for", "guess != truth for", GATO_TASK + "test_exact_match_counts_captions", "evaluation/tasks.py"),
+    Mutant("play", "len(pictures) < most", "True", PLAYING + "test_pictures", "cli/play.py"),
+]  # fmt: skip
+
+INTEROP_NAMES, GRAPHS, HEAD = (
+    "interop/test_names.py::",
+    "interop/test_onnx.py::test_graphs_compute_what_the_engine_computes",
+    "formal/test_head.py::",
+)
+PUT_TOGETHER = INTEROP_NAMES + "test_what_is_taken_apart_is_put_together_again"
+INTEROP = [
+    # What other architectures have
+    Mutant("head", "theta.W_f @ X + theta.b_f[:, None]", "theta.W_f @ X", HEAD + "test_the_papers_head_is_lines_10_and_11", "formal/head.py"),
+    Mutant("tanh_head", "torch.tanh(", "torch.sigmoid(", HEAD + "test_berts_pooler_has_tanh_and_no_norm", "formal/head.py"),
+    Mutant("split_sinusoids", "[W_p[0::2], W_p[1::2]]", "[W_p[1::2], W_p[0::2]]", "formal/test_positions.py::test_marians_sinusoids_have_all_sines_before_all_cosines", "formal/positions.py"),
+    Mutant("ENCODER_HEADS", "EncoderHead(tanh, tanh_head)", "EncoderHead(projected, tanh_head)", "model/test_units.py::test_every_departure_departs", "model/head.py"),
+    Mutant("_encoder_decoder", '{"unembed": biased_unembed} if', '{} if', "model/test_units.py::test_every_departure_departs", "model/counterpart.py"),
+    # Names
+    Mutant("halves", "(heads, -1, 2)).transpose(1, 2)", "(heads, 2, -1)).transpose(1, 2)", INTEROP_NAMES + "test_rotary_pairs", "interop/names.py"),
+    Mutant("_by_head_join", "(hyper.H, 3, -1)).transpose(0, 1)", "(3, hyper.H, -1)).transpose(0, 1)", INTEROP_NAMES + "test_q_k_and_v_of_one_head_above_those_of_the_next", "interop/names.py"),
+    Mutant("part_rows", "[shape[0]] if count == 1", "[shape[-1]] if count == 1", PUT_TOGETHER, "interop/names.py"),
+    Mutant("differences", '(*TRAINING, "special")', '(*TRAINING, "special", "norm_first")', "interop/test_export.py::test_what_transformers_does_not_know", "interop/fitting.py"),
+    # Tokens
+    Mutant("Tokenizer", "self._special.context_bos or not context", "True", "data/test_store.py::test_z_may_have_no_bos_where_x_has_one", "tokenization/tokenizer.py"),
+    Mutant("special_tokens", "bos[0] if bos else None, eos[0]", "config.token_ids('bos_token_id')[0], eos[0]", "interop/test_vocabulary.py::test_of_pairs_x_begins_with_what_config_says_and_z_with_nothing", "interop/vocabulary.py"),
+    # Graphs
+    Mutant("seen", "distance >= 0", "distance >= -1", GRAPHS + "[DHyper-eps=0.1]", "interop/onnx_modules.py"),
+    Mutant("attended", "torch.cat([past[0], k], dim=2)", "torch.cat([k, past[0]], dim=2)", GRAPHS + "[DHyper-eps=0.1]", "interop/onnx_modules.py"),
+    Mutant("_pooled", "(X * inside).sum(dim=1)", "X.sum(dim=1)", GRAPHS + "[ClassifierHyper-pooling=mean]", "interop/onnx_modules.py"),
+]  # fmt: skip
+
+MUTANTS = (
+    [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL]
+    + ENGINE
+    + TRAINER
+    + DECODERS
+    + GATO
+    + GATO_DATA
+    + GATO_PRODUCT
+    + AS_A_LIBRARY
+    + INTEROP
+)
 
 
 PARTS = 8
@@ -419,7 +724,7 @@ PARTS = 8
 
 def test_there_are_enough_mutants_and_none_twice() -> None:
     assert len(MUTANTS) == len({mutant.key for mutant in MUTANTS})
-    assert len(MUTANTS) >= 235 and min(len(FORMAL), len(ENGINE)) >= 90
+    assert len(MUTANTS) >= 235 and min(len(FORMAL), len(ENGINE), len(DECODERS) + 10) >= 90 and len(GATO) >= 30
 
 
 @pytest.mark.parametrize("part", range(PARTS))

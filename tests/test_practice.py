@@ -59,7 +59,7 @@ def test_what_is_wrong_with_flags_is_said() -> None:
     row = next(row for row in ROWS if row.name == "noise")
     assert problem(replace(row, flags="--train.nosie 0.1")) == "this version does not take --train.noise"
     assert problem(replace(row, flags="--train.noise 2")) == "train.noise: expected a number in [0, 1), got 2.0"
-    assert problem(replace(row, task="Shakespeare")).startswith("--train.noise, --train.token-drop: for ")
+    assert problem(replace(row, task="lm")).startswith("--train.noise, --train.token-drop: for ")
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.statement], ids=lambda row: row.name)
@@ -128,7 +128,7 @@ def test_sides_take_turns_and_results_become_a_table(
         practice._measure(row, practice.Bench(tmp_path), 3)
     assert order[:6] == [("without", 0), ("with", 0), ("with", 1), ("without", 1), ("without", 2), ("with", 2)]
     printed = capsys.readouterr().out.splitlines()
-    line = "| `--model.band` | `mask.sparse` | Shakespeare | validation loss, lower is better | 3.000 (2.000–4.000) → 1.500 (1.500–1.500) | 12 → 12 |"
+    line = "| `--model.band` | `mask.sparse` | lm | 3.000 (2.000–4.000) → 1.500 (1.500–1.500) | 12 → 12 |"
     assert printed[1] == "| sparse layers " + line
     assert practice.table(tmp_path / "results.jsonl").splitlines() == [*practice.head().splitlines(), *printed[::-1]]
     (tmp_path / "bad.jsonl").write_text('{"row": "tied"}\n')

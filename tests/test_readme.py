@@ -13,6 +13,7 @@ from tests.training.runs import WORDS, config, files
 from transalg.cli import Verb
 from transalg.formal import DTheta, DTransformer
 from transalg.training.start import train
+from transalg.verify.module_laws import LAWS
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -62,6 +63,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_readme_runs(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(runs)
     names: dict[str, Any] = {}
@@ -81,6 +83,26 @@ def test_using_runs(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names["small"] is not names["model"] and names["run"].completions(["Once"], ell_gen=2)
 
 
+def test_the_data_of_gato_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in code("docs/gato.md"):
+        exec(block, names)
+    assert len(names["batch"]) == 8 and (tmp_path / "episodes/mine/meta.json").exists()
+
+
+@pytest.mark.slow
+def test_the_library_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in code("docs/library.md"):
+        exec(block, names)
+    assert names["outcome"].reason == "done" and len(names["losses"]) == 10
+    assert names["findings"].broken == ("causality", "positions", "padding", "batch")
+    for law in LAWS:
+        assert re.search(rf"^\| .*\b{law}\b.* \|", PAGES["docs/library.md"], re.M), law
+
+
 @pytest.mark.slow
 def test_the_paper_in_python_runs_and_gives_what_is_said() -> None:
     excerpt, *rest = code("docs/formal.md")
@@ -96,8 +118,10 @@ def test_the_paper_in_python_runs_and_gives_what_is_said() -> None:
 
 
 def test_the_engine_in_python_runs_and_gives_what_is_said() -> None:
-    batch, decoding, *_ = code("docs/architecture.md")
+    batch, mixed, decoding, *_ = code("docs/architecture.md")
     names: dict[str, Any] = {}
+    exec(batch + mixed, names)
+    assert names["prefill"].shape == names["action"].shape == (1, 300)
     exec(batch + decoding, names)
     assert names["logits"].shape == (2, 3, 300) and not names["logits"][1, 2].any()
     assert len(names["X"]) == 5

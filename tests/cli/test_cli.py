@@ -116,6 +116,24 @@ def test_trace_shows_shapes_in_symbols_and_numbers(transalg) -> None:
     assert re.search(r"^ 11 return P = softmax\(W_u X\)", out, re.M)
 
 
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "Qwen2", "Qwen3", "Gemma", "GPTNeoX"])
+def test_trace_shows_today_s_decoders(transalg, name: str) -> None:
+    status, out, err = transalg("trace", name, "--text", "hello", "--depth", "2", "--layer", "1")
+    assert status == 0, err
+    assert out.startswith(f"Variant of Algorithm 10  P ← {name}(x | θ)") and "x = bos h e l l o eos" in out
+    assert "X ∈ ℝ^{d_e×ℓ} = 16×7" in out and "P ∈ ℝ^{N_V×ℓ} = 7×7" in out and "S ∈ ℝ^{ℓ_z×ℓ_x} = 7×7" in out
+    heads = "MHAttention" if name == "GPTNeoX" else "GroupedMHAttention"
+    assert f"{name}, line 6, l = 1" in out and heads in out and max(map(len, out.splitlines())) <= 80
+    assert ("H_kv = 1" in " ".join(out.split())) == (name != "GPTNeoX")
+
+
+def test_trace_writes_a_page_of_a_system(transalg, tmp_path: Path) -> None:
+    file = tmp_path / "llama.html"
+    status, out, err = transalg("trace", "Llama", "--text", "hello", "--H", "4", "--H-kv", "2", "--depth", "2", "--html", str(file))
+    assert status == 0, err
+    assert "of Variant of Algorithm 10" in out and "RotaryAttention" in file.read_text(encoding="utf-8")
+
+
 def test_trace_narrows(transalg) -> None:
     _, out, _ = transalg("trace", "10", "--text", "my text", "--layer", "2", "--lines", "5-6,11", "--depth", "2")
     assert re.findall(r"^ +(\d+) (?!.*∈ ℝ).*(?:X̃\[:,t\] ←|X ← X|return P)", out, re.M) == ["5", "6", "11"]
@@ -158,11 +176,14 @@ def test_sampling_options_reach_the_algorithm(transalg) -> None:
 
 REFUSED = {
     "there is no algorithm '99'": ("algorithm", "99"),
-    "there is no algorithm 'nope': expected a number from 1 to 15, or a name": ("trace", "nope"),
+    "there is no algorithm 'qwxyz': expected a number from 1 to 15, or a name": ("trace", "qwxyz"),
     "did you mean Attention": ("trace", "Atention"),
     "did you mean softmax?": ("algorithm", "sofmax"),
     "there is no erratum '99': expected a number from 1 to 21": ("errata", "99"),
     "RMSnorm is no algorithm of the paper": ("trace", "RMSnorm"),
+    "theta: expected H_kv to divide H = 2, got 3": ("trace", "Llama", "--H-kv", "3"),
+    "w: expected a width of at least 1, got 0": ("trace", "Mistral", "--w", "0"),
+    "d_rot: expected an even number": ("trace", "Qwen3", "--d-e", "2"),
     "nowhere.safetensors: expected a safetensors file of θ": (
         "trace",
         "10",

@@ -22,13 +22,21 @@ from transalg.inference.run import Run
 pytestmark = pytest.mark.slow
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
-    "lm": ("lm", {"L": 2}),
-    "mlm": ("mlm", {}),
-    "seq2seq": ("seq2seq", {"L_enc": 2}),
+    "lm": ("lm", {"L": 2, "positions": "learned"}),
+    "mlm": ("mlm", {"positions": "learned"}),
+    "seq2seq": ("seq2seq", {"L_enc": 2, "positions": "learned"}),
     "classify": ("classify", {}),
     "gopher": ("lm", {"L": 2, "positions": "relative", "norm": "RMSnorm", "activation": "tanh_GELU", "eps": 0.001}),
-    "gpt1": ("lm", {"L": 2, "norm_first": False, "band": 3, "scaled": True, "d_attn": 3, "d_mid": 7}),
-    "bert": ("mlm", {"embedding_norm": True, "output_bias": True, "segments": 2, "tied": True}),
+    "gpt1": ("lm", {"L": 2, "positions": "learned", "norm_first": False, "band": 3, "scaled": True, "d_attn": 3, "d_mid": 7}),
+    "llama": (
+        "lm",
+        {"L": 2, "positions": "rotary", "H_kv": 1, "activation": "SwiGLU", "norm": "RMSnorm", "bias": "none", "d_attn": 6, "d_mid": 5},
+    ),
+    "qwen3": (
+        "lm",
+        {"L": 2, "positions": "rotary", "d_rot": 4, "qk_norm": True, "activation": "GEGLU", "bias": "qkv", "d_attn": 6, "d_mid": 5},
+    ),
+    "bert": ("mlm", {"positions": "learned", "embedding_norm": True, "output_bias": True, "segments": 2, "tied": True}),
     "prenorm": ("seq2seq", {"norm_first": True, "positions": "sinusoids", "activation": "GELU"}),
     "bertclass": ("classify", {"embedding_norm": True, "norm_first": True, "d_f": 7}),
 }
@@ -83,7 +91,8 @@ def test_the_traced_P_is_the_models_own(name: str, runs: Path, transalg: Any) ->
     step = data["steps"][-1]
     assert step["axes"][0] == (["cat", "other"] if task == "classify" else data["vocabulary"])
     for departure in RUNS[name][1].keys() & {"band", "scaled", "norm", "activation", "positions", "eps", "embedding_norm"}:
-        assert departure in data["inputs"]["θ"], "what departs from the numbered lines is said"
+        departs = RUNS[name][1][departure] != "learned"
+        assert (departure in data["inputs"]["θ"]) == departs, "what departs from the numbered lines is said"
 
 
 def test_the_tokens_are_the_tokenizers(runs: Path, transalg: Any) -> None:
@@ -101,7 +110,7 @@ def test_the_tokens_are_the_tokenizers(runs: Path, transalg: Any) -> None:
     assert traced(transalg, 10, "--run", runs / "lm", "--tokens", "3 1")["inputs"]["x"] == [3, 1]
 
 
-@pytest.mark.parametrize("name", ["lm", "gopher", "gpt1"])
+@pytest.mark.parametrize("name", ["lm", "gopher", "gpt1", "llama", "qwen3"])
 def test_algorithm_14_continues_the_prompt(name: str, runs: Path, transalg: Any) -> None:
     data = traced(transalg, 14, "--run", runs / name, "--prompt", "a cat", "--tau", "0", "--ell-gen", "3")
     x = data["inputs"]["x"]
@@ -150,7 +159,14 @@ def test_the_default_eta_descends_on_a_run(runs: Path, transalg: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "number", "symbols"),
-    [("lm", 13, ["x_1"]), ("gpt1", 13, ["x_1"]), ("bert", 12, ["x_1"]), ("prenorm", 11, ["z_1", "x_1"]), ("seq2seq", 11, ["z_1", "x_1"])],
+    [
+        ("lm", 13, ["x_1"]),
+        ("gpt1", 13, ["x_1"]),
+        ("llama", 13, ["x_1"]),
+        ("bert", 12, ["x_1"]),
+        ("prenorm", 11, ["z_1", "x_1"]),
+        ("seq2seq", 11, ["z_1", "x_1"]),
+    ],
 )
 def test_training_starts_from_the_run(name: str, number: int, symbols: list[str], runs: Path, transalg: Any, tmp_path: Path) -> None:
     """P(θ) before the first step is the model's, and the step changes θ."""
@@ -177,7 +193,7 @@ def test_components_run_on_the_runs_parameters(name: str, runs: Path, transalg: 
     data = traced(transalg, 1, *typed)
     scale = hyper.d_e**0.5 if hyper.scaled else 1
     assert_close(torch.tensor(data["steps"][-1]["value"]).double(), scale * theta.W_e[:, data["inputs"]["v"][0]])
-    refused = {"gopher": (2, 3), "classify": (7,), "bertclass": (7,), "bert": (7,)}.get(name, ())
+    refused = {"gopher": (2, 3), "llama": (2, 3), "qwen3": (2, 3), "classify": (7,), "bertclass": (7,), "bert": (7,)}.get(name, ())
     for number in range(2, 8):
         status, out, err = transalg("trace", str(number), *map(str, typed))
         assert status == (2 if number in refused else 0), err
@@ -186,6 +202,7 @@ def test_components_run_on_the_runs_parameters(name: str, runs: Path, transalg: 
     assert ("RMSnorm" in out) == (hyper.norm == "RMSnorm")
     _, out, _ = transalg("trace", "5", *map(str, typed), "--depth", "1")
     assert ("RelativeAttention" in out) == (hyper.positions == "relative")
+    assert ("RotaryAttention" in out) == (name == "llama") and ("NormedAttention" in out) == (name == "qwen3")
     assert ("⟦t_z ≤ t_x⟧" in out) == (run.task == "lm"), "encoders attend to everything"
 
 
@@ -195,6 +212,9 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
     "Algorithm 12 does not fit a model for classify; Algorithms 1–6, 9 do": ("classify", ["12", "--prompt", "a"]),
     "Algorithm 15 does not fit a model for mlm; Algorithms 1–7, 9, 12 do": ("mlm", ["15", "--prompt", "a"]),
     "Algorithm 2 does not fit this model for lm: it has no W_p": ("gopher", ["2", "--prompt", "a"]),
+    "Algorithm 2 does not fit this model for lm: it has no W_p, for its positions are rotary": ("llama", ["2", "--prompt", "a"]),
+    "Algorithm 3 does not fit this model for lm: it has no heads as Algorithm 3 has them": ("llama", ["3", "--prompt", "a"]),
+    "Llama is no algorithm of the paper: expected a number from 1 to 15 or its name; without --run": ("llama", ["Llama", "--prompt", "a"]),
     "--prompt: the vocabulary of --run does not have é ⏎": ("lm", ["10", "--prompt", "é\na"]),
     "--text: the vocabulary of --run does not have ! ?": ("lm", ["10", "--text", "a!?"]),
     "--context: the vocabulary of --run does not have !": ("seq2seq", ["8", "--prompt", "a", "--context", "!"]),
@@ -234,7 +254,9 @@ def test_the_page_has_the_weights_of_every_head(name: str, runs: Path, transalg:
     x, z = sequences["x"], sequences.get("z", sequences["x"])
     axes = []
     for step in data["steps"]:
-        assert "norm" not in step["algorithm"].lower().replace("pre_norm", "").replace("post_norm", "").replace("prenorm", "")
+        assert "norm" not in step["algorithm"].lower().replace("normedattention", "").replace("pre_norm", "").replace(
+            "post_norm", ""
+        ).replace("prenorm", "")
         for inner in step["inner"]:
             weights = values(inner)
             assert_close(weights.sum(dim=0), torch.ones(weights.shape[1]))

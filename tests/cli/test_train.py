@@ -17,7 +17,9 @@ import pytest
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from tests.training.runs import TASKS, files, options
+from transalg import load
 from transalg.cli.train import example
+from transalg.hyper import preset
 from transalg.runs import checkpoints
 from transalg.runs.config import Config
 from transalg.tokenization import train as words
@@ -38,6 +40,19 @@ def flags(task: str, folder: Path, **train: Any) -> list[str]:
     return top_level + [
         f"--{table}.{name.replace('_', '-')}={value}" for table in ("model", "train") for name, value in settings[table].items()
     ]
+
+
+def test_a_preset_is_trained_from_scratch(transalg: Any, tmp_path: Path) -> None:
+    """SmolLM2 with fewer and smaller layers: everything else is as published."""
+    files(tmp_path)
+    sizes = ["--model.L=2", "--model.H=3", "--model.H-kv=1", "--model.d-e=12", "--model.d-mlp=7", "--model.ell-max=5"]
+    status, out, err = transalg(
+        "train", "lm", "--preset", "smollm2-135m", "--out", str(tmp_path / "run"), "--data", str(tmp_path / "lines.txt"), "--tokenizer=char",
+        "--train.steps=2", "--train.batch-size=3", "--train.threads=1", *sizes,
+    )  # fmt: skip
+    assert (status, err) == (0, "") and "Done: step 2," in out
+    hyper = load(tmp_path / "run").model.hyper
+    assert hyper == preset("smollm2-135m", N_V=hyper.N_V, L=2, H=3, H_kv=1, d_e=12, d_mlp=7, ell_max=5)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -170,7 +185,7 @@ def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("arguments", "said"),
     [
         (["train", "lm", "--data", "a.txt"], "--out: expected a folder"),
-        (["train", "--out", "run"], "expected a task, lm, mlm, seq2seq, classify or multi"),
+        (["train", "--out", "run"], "expected a task, lm, mlm, seq2seq, classify, multi or gato"),
         (["train", "lm", "--out", "run"], "--data: expected a file"),
         (["train", "lm", "--out", "run", "--data", "none.txt"], "none.txt: no such file or folder, nor built-in data (pydocs)"),
         (["train", "lm", "--out", "run", "--data", "bad.txt"], "bad.txt:2: expected UTF-8, got the byte 0xff"),

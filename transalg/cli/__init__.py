@@ -12,14 +12,19 @@ from rich.text import Text
 
 from transalg import __version__
 from transalg.cli.algorithm import AlgorithmVerb
+from transalg.cli.caption import CaptionVerb
 from transalg.cli.classify import ClassifyVerb
 from transalg.cli.clean import CleanVerb
 from transalg.cli.demo import DemoVerb
 from transalg.cli.embed import EmbedVerb
 from transalg.cli.errata import ErrataVerb
 from transalg.cli.evaluate import EvaluateVerb
+from transalg.cli.export_run import ExportVerb
 from transalg.cli.fill import FillVerb
+from transalg.cli.gato import GatoVerb
 from transalg.cli.generate import GenerateVerb
+from transalg.cli.import_run import ImportVerb
+from transalg.cli.play import PlayVerb
 from transalg.cli.plot import PlotVerb
 from transalg.cli.predict import PredictVerb
 from transalg.cli.presets import PresetsVerb
@@ -32,15 +37,18 @@ from transalg.cli.verify import VerifyVerb
 from transalg.runs.config import meant
 from transalg.runs.synonyms import SYNONYMS
 
-Use = GenerateVerb | PredictVerb | FillVerb | ClassifyVerb | EmbedVerb | ScoreVerb | PromptVerb
+Use = GenerateVerb | PredictVerb | FillVerb | ClassifyVerb | EmbedVerb | ScoreVerb | PromptVerb | PlayVerb | CaptionVerb
 Verb = (
     DemoVerb
     | TrainVerb
     | EvaluateVerb
     | PlotVerb
+    | ImportVerb
+    | ExportVerb
     | Use
     | CleanVerb
     | TokenizerVerb
+    | GatoVerb
     | AlgorithmVerb
     | TraceVerb
     | ErrataVerb

@@ -15,9 +15,11 @@ class Algorithm:
     """A number from 1 to 15, or a name: 10, DTransformer, softmax, Mask."""
     why: bool = False
     """Say of every line why it is there."""
+    full: bool = False
+    """Show all lines of a system, Llama say, not its difference from Algorithm 10."""
 
     def run(self) -> None:
-        from transalg.trace.listing import show_definition, show_list, show_source
+        from transalg.trace.listing import show_definition, show_difference, show_list, show_source
         from transalg.trace.source import Algorithm, algorithms, definitions, find_all
 
         console = Console(highlight=False)
@@ -27,7 +29,9 @@ class Algorithm:
         for i, one in enumerate(find_all(self.which)):
             if i:
                 console.print()
-            if isinstance(one, Algorithm):
+            if isinstance(one, Algorithm) and one.system and not (self.full or self.why):
+                show_difference(one, console)
+            elif isinstance(one, Algorithm):
                 show_source(one, console, why=self.why)
             else:
                 show_definition(one, console)

@@ -87,9 +87,9 @@ class Clean:
     def run(self) -> None:
         self._check()
 
-        from transalg.cli.watch import Watch
         from transalg.data.cleaning import Rules, clean
         from transalg.data.rewriting import form
+        from transalg.training.watch import Watch
 
         names = {name: getattr(self, f"{name}_column") for name in ("text", "label", "source", "target")}
         chosen = form(self.data, self.out, names, self.records, self.documents)

@@ -1,10 +1,10 @@
-"""transalg demo: train three transformers from scratch, on data that comes with Python."""
+"""transalg demo: train three transformers from scratch, on data that comes with Python; or one that acts, captions and writes."""
 
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -38,17 +38,28 @@ DATES = ("Tuesday, 3 March 2026", "the 31st of December, 1999", "7.11.1917", "JU
 
 @dataclass(frozen=True)
 class Demo:
-    """Train three transformers in under four minutes on two cores, use them, and check them against the paper."""
+    """Train three transformers in under four minutes on two cores, use them, and check them against the paper.
 
+    transalg demo gato trains one model that acts, captions and writes, in under twenty minutes.
+    """
+
+    which: Annotated[Literal["text", "gato"], tyro.conf.Positional, tyro.conf.arg(metavar="[text|gato]", help_behavior_hint="")] = "text"
+    """text: three models of text; gato: one model for all modalities."""
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo")
     """The folder for the three runs and a picture of their curves."""
 
     def run(self) -> None:
-        from transalg.cli.plot import draw, read_metrics
-        from transalg.cli.watch import Watch
+        if self.which == "gato":
+            from transalg.cli.demo_gato import demo
+
+            demo(self.out)
+            return
+        from transalg.cli.pictures import write_picture
         from transalg.inference.run import Run
         from transalg.runs.config import Config, read
+        from transalg.training.curves import curves, read_metrics
         from transalg.training.start import train
+        from transalg.training.watch import Watch
         from transalg.verify.trained import verify
 
         console = Console(highlight=False)
@@ -75,7 +86,7 @@ class Demo:
                     f"   {name:<7} {verdict.case.architecture:<14} P to {verdict.of_P:.0e}, gradients to {verdict.of_gradients:.0e}  ", mark
                 )
             )
-        draw({self.out / name: read_metrics(self.out / name) for name in RUNS}, "seconds", self.out / "curves.png")
+        write_picture(curves({name: read_metrics(self.out / name) for name in RUNS}, "seconds"), self.out / "curves.png")
         minutes, seconds = divmod(round(time.monotonic() - start), 60)
         console.print(f"\n{minutes} min {seconds} s. The curves are in {self.out / 'curves.png'}. Now yours:")
         for command, explanation in NEXT:

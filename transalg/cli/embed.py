@@ -16,10 +16,10 @@ class Embed(TextVerb):
     transalg embed RUN --file texts.txt --out vectors.npy
     """
 
-    pooling: Literal["mean", "first"] = "mean"
-    """The mean over the tokens, or the first token's vector."""
+    pooling: Annotated[Literal["mean", "first", "max"] | None, tyro.conf.arg(metavar="{mean,first,max}", help_behavior_hint="")] = None
+    """Mean or maximum over the tokens, or the first token's vector. (default: as the model was made for, or the mean)"""
     normalize: Flag = False
-    """Scale every vector to length 1, so that dot products are cosines."""
+    """Scale every vector to length 1, so that dot products are cosines; some imported models do so by themselves."""
     too_long: TooLong = "cut"
 
     def run(self) -> None:
@@ -28,7 +28,9 @@ class Embed(TextVerb):
             raise ValueError("embed: vectors of different models cannot be compared; give one run")
         rows = self.rows(run, "embed", self.too_long)
         with working("Embedding", len(rows.texts)) as progress:
-            matrix = run.embed(rows.texts, pooling=self.pooling, normalize=self.normalize, too_long=self.too_long, progress=progress)
+            matrix = run.embed(
+                rows.texts, pooling=self.pooling, normalize=self.normalize or None, too_long=self.too_long, progress=progress
+            )
         if self.out is not None and self.out.suffix in (".npy", ".npz"):
             import numpy as np
 

@@ -12,18 +12,33 @@ from rich.text import Text
 
 from transalg.atomic import atomic_write
 from transalg.cli.pictures import check_picture, confusion_picture, reliability_picture, write_picture
-from transalg.cli.using import CheckpointName, Device, Flag, Head, MaybeFile, MaybeInt, Quantize, Runs, check_output, json_line, load_runs
+from transalg.cli.using import (
+    CheckpointName,
+    Device,
+    Flag,
+    Head,
+    MaybeFile,
+    MaybeFloat,
+    MaybeInt,
+    Quantize,
+    Runs,
+    check_output,
+    json_line,
+    load_runs,
+)
 from transalg.tasks import TASKS, find
 
 if TYPE_CHECKING:
     from transalg.evaluation.measure import Evaluation
+    from transalg.evaluation.tasks import TaskFigures
+    from transalg.inference.run import Run
 
 CONFUSED = 10  # pairs of classes that are shown where the matrix is too wide
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate a run or an ensemble on data: loss, perplexity, accuracy, exact match, BLEU.
+    """Evaluate a run or an ensemble on data: loss, perplexity, accuracy, exact match, BLEU; of gato, what it does in every task.
 
     transalg evaluate RUN --data FILE
     """
@@ -46,6 +61,16 @@ class Evaluate:
     too_long: Annotated[Literal["error", "skip", "cut"] | None, tyro.conf.arg(metavar="{error,skip,cut}", help_behavior_hint="")] = None
     """What to do with pairs and labelled texts longer than the model takes; by default they are cut, with a note, but the run's own
     validation set is treated as in training."""
+    episodes: MaybeInt = None
+    """Episodes of each world that gato plays, 50 unless given."""
+    tau: MaybeFloat = None
+    """Temperature of its actions; 0, the most probable ones, unless given."""
+    no_prompt: Flag = False
+    """Let it act without a demonstration."""
+    no_images: Flag = False
+    """Show it blank images: what captions are right then?"""
+    seed: int = 0
+    """Of its episodes."""
     device: Device = "cpu"
     checkpoint: CheckpointName = "best"
     quantize: Quantize = None
@@ -61,11 +86,17 @@ class Evaluate:
         for path in pictures.values():
             check_picture(path)
 
-        from transalg.cli.watch import Watch
         from transalg.evaluation.measure import evaluate
+        from transalg.training.watch import Watch
 
         console = Console(highlight=False)
         run = load_runs(*self.runs, device=self.device, quantize=self.quantize, checkpoint=self.checkpoint)
+        if find(run.task).records == "episodes":
+            self._tasks(run, console)
+            return
+        for option in ("episodes", "tau", "no_prompt", "no_images"):
+            if getattr(self, option):
+                raise ValueError(f"--{option.replace('_', '-')}: expected a model for gato, which acts; got one for {run.task}")
         if self.predictions and find(run.task).records == "documents":
             raise ValueError(f"--predictions: a model for {run.task} predicts every token; there is no list of them")
         if pictures and not find(run.task).has_labels:
@@ -112,6 +143,56 @@ class Evaluate:
             if (confused := confusion_table(evaluation, console.width)).row_count:
                 console.print()
                 console.print(confused)
+
+    def _tasks(self, run: "Run", console: Console) -> None:
+        from transalg.evaluation.tasks import EPISODES, evaluate_tasks
+        from transalg.training.watch import Watch
+
+        for option in ("data", "head", "beams", "confusion", "calibration", "too_long"):
+            if getattr(self, option) is not None:
+                raise ValueError(f"--{option.replace('_', '-')}: expected none for gato, which is evaluated on its own tasks")
+        with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
+            results = evaluate_tasks(
+                run,
+                episodes=EPISODES if self.episodes is None else self.episodes,
+                tau=self.tau or 0.0,
+                prompts=not self.no_prompt,
+                images=not self.no_images,
+                seed=self.seed,
+                report=watch,
+            )
+        if self.predictions:
+            with atomic_write(self.predictions) as file:
+                file.writelines(json_line({"task": each.name} | example) for each in results for example in each.examples)
+        if self.json:
+            print(json_line({each.name: each.figures for each in results}), end="")
+            return
+        console.print(f"[bold]{escape(str(self.runs[0]))}[/]")
+        console.print(task_table(results))
+        console.print("Actions are restricted to their range 𝒜_i; 0 % is the return of random actions, 100 % the expert's.")
+
+
+def task_table(results: "list[TaskFigures]") -> Table:
+    """A row for every task."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("task")
+    table.add_column("figures")
+    for each in results:
+        table.add_row(each.name, ", ".join(_of_task(each.figures)) or "–")
+    return table
+
+
+def _of_task(figures: dict[str, float]) -> list[str]:
+    if "return" in figures:
+        percent = [f"{figures['% of expert']:.1f} ± {figures['± % (95 %)']:.1f} % of the expert"] if "% of expert" in figures else []
+        return [*percent, f"return {figures['return']:.4g}", f"{figures['episodes']} episodes"]
+    if "perplexity" in figures:
+        return [f"perplexity {figures['perplexity']:.2f}", f"{figures['predicted tokens']:,} tokens"]
+    splits = [name.removeprefix(EXACT) for name in figures if name.startswith(EXACT)]
+    return [f"{split}: {figures[EXACT + split]:.1%} of {figures[f'answers to {split}']:,} exactly right" for split in splits]
+
+
+EXACT = "exact match on "
 
 
 def _of_classes(evaluation: "Evaluation") -> dict[str, object]:

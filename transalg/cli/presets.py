@@ -12,7 +12,8 @@ from rich.text import Text
 
 from transalg.checks import integer
 from transalg.cli.using import Flag
-from transalg.hyper import PRESETS, Preset, cost, find
+from transalg.hyper import PRESETS, GatoHyper, Preset, cost, find
+from transalg.hyper.embedding import patch_flops
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def summary(preset: Preset) -> dict[str, Any]:
         "source": preset.source,
         "sizes": {symbol: size for symbol, size in hyper.sizes().items() if size is not None},
         "departures": hyper.departures(),
+        **({"replaced": hyper.replaced} if hyper.replaced else {}),
         "notes": [note for note in (preset.count, preset.note) if note],
     }
 
@@ -103,7 +105,9 @@ def _list(console: Console) -> None:
     for (source, algorithm), presets in families.items():
         all_departures = [preset.hyper.departures() for preset in presets.values()]
         common = {key: value for key, value in all_departures[0].items() if all(each.get(key) == value for each in all_departures)}
-        console.print(Text.assemble((f"Algorithm {algorithm}", "bold"), f" ({source}), but ", (_fields(common), "cyan")))
+        replaced = next(iter(presets.values())).hyper.replaced
+        but = f"{replaced}, " if replaced else ""
+        console.print(Text.assemble((f"Algorithm {algorithm}", "bold"), f" ({source}), but ", (but + _fields(common), "cyan")))
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         table.add_column("")
         for title in ("parameters", "published", "layers", "d_e", "heads"):
@@ -140,6 +144,8 @@ def _show(name: str, preset: Preset, context: int, batch: int, each: int, proces
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, title="Departures from the paper", title_justify="left")
     for title in ("field", "the paper", "here", "meaning"):
         table.add_column(title)
+    if hyper.replaced:
+        table.add_row("embedding", "W_e, W_p", Text("Gato's", "cyan"), f"{hyper.replaced}: `transalg algorithm Gato`")
     for field, value in hyper.departures().items():
         table.add_row(
             field, "d_e / H" if field in ("d_attn", "d_mid") else str(hyper.paper(field)), Text(str(value), "cyan"), hyper.doc(field)
@@ -152,6 +158,8 @@ def _show(name: str, preset: Preset, context: int, batch: int, each: int, proces
     sums = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     sums.add_column(justify="right")
     sums.add_column()
+    if isinstance(hyper, GatoHyper):
+        sums.add_row(_unit(patch_flops(hyper), "FLOP"), "more for an image patch")
     pair = " (a token of z and one of x)" if hyper.algorithm == 8 else ""
     sums.add_row(
         _unit(values["FLOPs per token, forward"], "FLOP"),

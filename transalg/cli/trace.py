@@ -36,7 +36,7 @@ class Trace:
     """
 
     which: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NUMBER|NAME", help_behavior_hint="")]
-    """A number from 1 to 15, or a name: 10, DTransformer."""
+    """A number from 1 to 15, or a name: 10, DTransformer; of today's decoders Llama, Mistral, Qwen2, Qwen3, Gemma, GPTNeoX; Gato."""
     text: Annotated[str | None, option("TEXT")] = None
     """The sequence x, as characters between bos_token and eos_token; its characters are the vocabulary. (default: My grandma makes)
     With --run, as its tokenizer has it, <mask> being the mask for Algorithm 9, and without eos_token where the model continues it."""
@@ -83,7 +83,7 @@ class Trace:
         if self.trained is not None and self.theta is not None:
             raise ValueError("--theta: --run has a θ of its own, expected one of them, got both")
         if self.trained is not None and self.sizes != Sizes():
-            raise ValueError("--L, --H, --d-e, --d-mlp, --d-f: sizes of a random θ; those of --run are its own")
+            raise ValueError("--L, --H, --H-kv, --d-e, --d-mlp, --d-f: sizes of a random θ; those of --run are its own")
         if self.depth is not None and self.depth < 0:
             raise ValueError(f"--depth: expected 0 or more, got {self.depth}")
         for target in (self.html, self.save_theta):
@@ -95,10 +95,13 @@ class Trace:
         algorithm = find(self.which)
 
         from transalg.trace.example import example, save_theta
+        from transalg.trace.gato_example import GATO
 
         if self.trained is not None:
             of = self._on_run(self.trained, algorithm, text, tokens, context_tokens)
             algorithm = of.algorithm  # the variant that the model computes, maybe
+        elif algorithm.name in GATO:
+            of = self._gato(algorithm, TEXT if text is None else text)
         else:
             of = example(
                 algorithm,
@@ -142,6 +145,19 @@ class Trace:
 
             show_trace(trace, Console(highlight=False), passes=lines is not None, brief=self.brief)
 
+    def _gato(self, algorithm: Algorithm, text: str) -> "Example":
+        """An algorithm of Gato, on a timestep with this text in it."""
+        from transalg.formal.gato import GatoTheta
+        from transalg.trace.example import load_theta
+        from transalg.trace.gato_example import gato_example
+
+        for flag, value in (("--tokens", self.tokens), ("--context", self.context)):
+            if value is not None:
+                raise ValueError(f"{flag}: Gato's tokens are of several kinds; expected --text alone")
+        theta = load_theta(self.theta, GatoTheta) if self.theta else None
+        assert theta is None or isinstance(theta, GatoTheta)
+        return gato_example(algorithm, text, theta=theta, sizes=self.sizes, settings=self.settings, seed=self.seed)
+
     def _on_run(
         self, folder: Path, algorithm: Algorithm, text: str | None, tokens: list[int] | None, context_tokens: list[int] | None
     ) -> "Example":
@@ -169,7 +185,7 @@ class Trace:
             option = "--prompt" if self.text is None else "--text"
             x = [] if number == 15 or text is None else _read(run.tokenizer, option, text, eos, masks, longest)
             option = option if self.context is None else "--context"
-            z = x if source is None else _read(run.tokenizer, option, source, eos or number in (8, 15), False, longest)
+            z = x if source is None else _read(run.tokenizer, option, source, eos or number in (8, 15), False, longest, context=True)
 
         said = ", ".join(name if value is True else f"{name}={value}" for name, value in formal.departures().items())
         about = f"the {self.checkpoint} model of {folder}, for {run.task}, " + (
@@ -199,6 +215,7 @@ class Trace:
 def _fit(algorithm: Algorithm, task: str, hyper: "Hyper", folder: Path) -> None:
     """Refuse an algorithm that is not what a model of this task does, or is about a part that the model has not."""
     from transalg.formal import MHAttention
+    from transalg.model.counterpart import formal_counterpart
     from transalg.model.positions import POSITIONS
 
     number, positions = algorithm.number or 0, POSITIONS[hyper.positions]
@@ -209,8 +226,8 @@ def _fit(algorithm: Algorithm, task: str, hyper: "Hyper", folder: Path) -> None:
         raise ValueError(f"{folder}: {algorithm.kind} does not fit a model for {task}; Algorithms {others} do")
     absent = {
         2: f"W_p, for its positions are {hyper.positions}" if W_p is not None and not W_p.any() else None,
-        3: f"heads without {hyper.positions} positions; Algorithms 4 and 5 show them"
-        if positions.formal_attention is not MHAttention
+        3: "heads as Algorithm 3 has them; Algorithms 4 and 5 show its own"
+        if formal_counterpart(hyper).MHAttention is not MHAttention
         else None,
         7: "W_u" if has_labels else "W_u without an output bias" if getattr(hyper, "output_bias", False) else None,
     }
@@ -218,14 +235,16 @@ def _fit(algorithm: Algorithm, task: str, hyper: "Hyper", folder: Path) -> None:
         raise ValueError(f"{folder}: {algorithm.kind} does not fit this model for {task}: it has no {absent[number]}")
 
 
-def _read(tokenizer: "Tokenizer", option: str, text: str, eos: bool, masks: bool, longest: int | None) -> list[int]:
+def _read(
+    tokenizer: "Tokenizer", option: str, text: str, eos: bool, masks: bool, longest: int | None, *, context: bool = False
+) -> list[int]:
     """A text in a run's vocabulary, <mask> in it being the mask if masks."""
     from transalg.trace.export import visible
 
     unknown = tokenizer.unknown(text.replace("<mask>", "") if masks else text) if tokenizer.kind == "char" else []
     if unknown:
         raise ValueError(f"{option}: the vocabulary of --run does not have {' '.join(map(visible, unknown[:9]))}")
-    ids = tokenizer.with_ends(tokenizer.encode(text, ends=False, special=masks), eos=eos)
+    ids = tokenizer.with_ends(tokenizer.encode(text, ends=False, special=masks), eos=eos, context=context)
     if longest is not None and len(ids) > longest:
         raise ValueError(f"{option}: expected at most ell_max = {longest} tokens with {'bos and eos' if eos else 'bos'}, got {len(ids)}")
     return ids

@@ -16,21 +16,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from transalg.cli.using import Flag
-from transalg.hyper.hyper import DERIVED_SIZES
 from transalg.runs import config as options
 from transalg.runs.config import Config
+from transalg.runs.options import override
 from transalg.runs.paths import read_options
-from transalg.tasks import TASKS, find, names
+from transalg.tasks import TASKS, find
 
 if TYPE_CHECKING:
     from transalg.training.loop import Outcome
 
-DERIVED = {  # when the command line changes one of these, what a file says of the others no longer holds
-    "model.d_e": (*DERIVED_SIZES["d_e"], "d_mlp"),
-    "model.H": DERIVED_SIZES["H"],
-    "train.steps": ("epochs", "warmup", "eval_every", "save_every"),
-    "train.epochs": ("steps", "warmup", "eval_every", "save_every"),
-}
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{True,False}"}
 FlagField = tuple[str, Any, Any]  # a name, a type for tyro, a field
 
@@ -55,10 +49,19 @@ def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Fl
     if all(isinstance(one, str) for one in kinds):
         metavar = "{" + ",".join(kinds) + "}"
     else:
-        metavar = "FLOAT FLOAT FLOAT" if get_origin(kind) is tuple else METAVARS[kinds[0]]
+        metavar = _metavar(kinds[0] if get_origin(kind) is not tuple else kind)
     stated_default = "" if default in (None, "", MISSING) else f" (default: {default})"
     argument = tyro.conf.arg(help=doc + stated_default, metavar=metavar, help_behavior_hint="")
     return name, Annotated[kind | None, argument], field(default=None)
+
+
+def _metavar(kind: Any) -> str:
+    """FLOAT FLOAT FLOAT for three numbers, FLOAT [FLOAT ...] for some."""
+    if get_origin(kind) is not tuple:
+        return METAVARS[kind]
+    members = get_args(kind)
+    one = METAVARS[members[0]]
+    return f"{one} [{one} ...]" if members[-1] is Ellipsis else " ".join([one] * len(members))
 
 
 def _flags(title: str, doc: str, flags: list[FlagField]) -> Any:
@@ -118,67 +121,42 @@ class Train:
         if self.out is None:
             raise ValueError("--out: expected a folder for the run, got nothing; transalg train lm --data FILE --out RUN")
         chosen = self._chosen()
-        if not chosen and not self.resume:
-            raise ValueError(f"train: expected a task, {names()}; transalg train lm --data FILE --out RUN")
-        config = Config.from_dict(chosen) if chosen.get("task") or not self.resume else None
 
-        from transalg.cli.watch import Watch
-        from transalg.training.start import train
+        from transalg.training.train import cross_validate, train
+        from transalg.training.watch import Watch
 
         console = Console(highlight=False)
-        if config is not None and config.folds and config.fold is None:
-            self._folds(config, chosen, console)
-            return
+        first = os.environ.get("RANK", "0") == "0"  # one of many processes prints for all
+        sets = {name: tuple(map(Path, value)) for name, value in chosen.items() if name in ("data", "valid") and not isinstance(value, str)}
+
+        def announce(fold: int) -> None:
+            console.print(f"Fold {fold} of {chosen['folds']}", style="bold")
+
+        many = bool(chosen.get("folds") and not chosen.get("fold") and (chosen.get("task") or not self.resume))
         with Watch(console) as watch:
-            outcome = train(config, self.out, resume=self.resume, changes=chosen, overwrite=self.overwrite, report=watch)
-        if os.environ.get("RANK", "0") == "0":  # one of many processes prints for all
-            summary(outcome, console)
-        if outcome.reason == "interrupted":
+            options = {**chosen, **sets, "out": self.out, "resume": self.resume, "overwrite": self.overwrite, "progress": watch}
+            outcomes = cross_validate(**options, on_fold=announce if first else None) if many else [train(**options)]
+        interrupted = outcomes[-1].reason == "interrupted"
+        if first:
+            if not many:
+                summary(outcomes[0], console)
+            elif interrupted:
+                console.print("Interrupted and saved. Continue with the same command and [bold]--resume[/]")
+            else:
+                _table(outcomes, console)
+        if interrupted:
             sys.exit(130)
 
     def _chosen(self) -> dict[str, Any]:
         """The options of the file, overridden by those of the command line."""
-        chosen = read_options(self.config) if self.config else {}
         task, flags = self.task, _changed(self.data_flags)
         for name in (name for name, values in flags.items() if isinstance(values, tuple) and name in ("data", "valid")):
             if task is None and len(flags[name]) > 1 and flags[name][-1] in TASKS:  # the task may follow the flags
                 task, flags[name] = flags[name][-1], flags[name][:-1]
             flags[name] = flags[name][0] if len(flags[name]) == 1 else flags[name]
-        if task:
-            chosen["task"] = task
-        chosen |= flags
-        for name, table_flags in (("model", self.model), ("train", self.train)):
-            table = chosen.get(name, {})
-            if not isinstance(table, dict):
-                raise ValueError(f"{self.config}: {name}: expected a table of options, got {table!r}")
-            if more := _changed(table_flags):
-                derived = {one for changed in more for one in DERIVED.get(f"{name}.{changed}", ())}
-                chosen[name] = {one: value for one, value in table.items() if one not in derived} | more
-        if {"d_e", "optimizer"} & {*_changed(self.model), *_changed(self.train)} and "eta" not in _changed(self.train):
-            chosen.get("train", {}).pop("eta", None)
-        return chosen
-
-    def _folds(self, config: Config, chosen: dict[str, Any], console: Console) -> None:
-        from dataclasses import replace
-
-        from transalg.cli.watch import Watch
-        from transalg.training.start import train
-
-        assert self.out is not None and config.folds
-        outcomes, first = [], os.environ.get("RANK", "0") == "0"
-        for fold in range(1, config.folds + 1):
-            if first:
-                console.print(f"Fold {fold} of {config.folds}", style="bold")
-            with Watch(console) as watch:
-                out = self.out / f"fold-{fold}"
-                outcome = train(replace(config, fold=fold), out, resume=self.resume, changes=chosen, overwrite=self.overwrite, report=watch)
-            if outcome.reason == "interrupted":
-                if first:
-                    console.print("Interrupted and saved. Continue with the same command and [bold]--resume[/]")
-                sys.exit(130)
-            outcomes.append(outcome)
-        if first:
-            _table(outcomes, console)
+        tables = {name: more for name, table in (("model", self.model), ("train", self.train)) if (more := _changed(table))}
+        named = {"task": task} if task else {}
+        return override(read_options(self.config) if self.config else {}, named | flags | tables, self.config)
 
 
 def _changed(flags: Any) -> dict[str, Any]:
@@ -187,7 +165,7 @@ def _changed(flags: Any) -> dict[str, Any]:
 
 def summary(outcome: "Outcome", console: Console) -> None:
     """Print the result, where it is, and what to type next."""
-    from transalg.cli.watch import shown_figures, shown_sets
+    from transalg.training.watch import shown_figures, shown_sets
 
     state, out = outcome.state, outcome.out
     words = {"done": "Done", "patience": "Stopped early: validation no longer improves", "interrupted": "Interrupted and saved"}
@@ -215,6 +193,8 @@ def example(config: Config, out: Path) -> str:
     from transalg.tokenization import Tokenizer
 
     verb = find(config.task).abilities[0]
+    if verb == "play":
+        return f"transalg play {shlex.quote(str(out))} --env {config.heads[0]} --out play.gif"
     help_text = str(getattr(import_module(f"transalg.cli.{verb}"), verb.capitalize()).__doc__)
     before, shown, _ = next(line for line in help_text.splitlines() if "transalg " in line).strip().split('"')
     tokenizer, words = Tokenizer.load(out / run_folder.TOKENIZER), shown.split()

@@ -237,8 +237,8 @@ def json_line(value: object) -> str:
 @contextmanager
 def working(name: str, total: int) -> Iterator[Callable[[int], object]]:
     """A progress bar on a terminal, where there is much to do; and a plain line instead of the warning that texts were cut."""
-    from transalg.cli.watch import Watch
     from transalg.inference.results import CutText
+    from transalg.training.watch import Watch
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", CutText)

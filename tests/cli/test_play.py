@@ -1,0 +1,95 @@
+"""transalg train, evaluate, play, caption and generate with a model of all modalities."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from PIL import Image
+
+from tests.tasks.episodes import options, write
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from transalg.runs.config import Config
+    from transalg.training.start import train
+
+    folder = tmp_path_factory.mktemp("gato")
+    folders = write(folder)
+    del folders["car"]  # no world of this name is known here
+    chosen = options(folders, steps=2)
+    (folder / "options.toml").write_text(tomli_w.dumps(chosen))
+    train(Config.from_dict(chosen), folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture(autouse=True)
+def short_rides(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transalg.worlds.taxi import Taxi
+
+    monkeypatch.setattr(Taxi, "limit", 11)
+
+
+def test_train_says_what_to_type_next(transalg: Any, trained: Path, tmp_path: Path) -> None:
+    status, out, err = transalg("train", "--config", str(trained.parent / "options.toml"), "--out", str(tmp_path / "r"))
+    assert (status, err) == (0, "")
+    words = " ".join(out.split())
+    assert f"Next: transalg play {tmp_path / 'r'} --env taxi --out play.gif" in words
+    assert "taxi 33%, colours 33%, prose 33%" in words and re.search(r"taxi \d\.\d{4}  ?colours", words) and "tokenizer char" in words
+
+
+def test_evaluate(transalg: Any, trained: Path, tmp_path: Path) -> None:
+    status, out, _ = transalg("evaluate", str(trained), "--episodes", "2", "--no-prompt", "--predictions", str(tmp_path / "p"))
+    assert status == 0 and "% of the expert" in out and "exactly right" in out and "restricted to their range" in " ".join(out.split())
+    lines = [json.loads(line) for line in (tmp_path / "p").read_text().splitlines()]
+    assert [line["split"] for line in lines] == ["valid", *["face"] * 3] and lines[0]["target"] == "bright"
+    status, out, _ = transalg("evaluate", str(trained), "--episodes", "2", "--no-images", "--json")
+    assert status == 0 and set(json.loads(out)) == {"taxi", "colours", "prose"}
+
+
+def test_pictures(transalg: Any, trained: Path, tmp_path: Path) -> None:
+    status, out, _ = transalg("play", str(trained), "--env", "taxi", "--out", str(tmp_path / "a.gif"), "--frames", "5", "--tau", "inf")
+    assert status == 0 and "Taxi: return -" in out and "% of the expert" in out
+    with Image.open(tmp_path / "a.gif") as moving:
+        assert moving.n_frames == 5 and moving.size == (160 + 110, 160)
+    status, out, _ = transalg("play", str(trained), "--env", "Taxi", "--out", str(tmp_path / "a.png"), "--json")
+    assert status == 0 and json.loads(out)["timesteps"] > 0
+    with Image.open(tmp_path / "a.png") as still:
+        assert still.size == (4 * 270, 2 * 160)
+
+
+def test_caption_and_generate(transalg: Any, trained: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (20, 9), "white").save(tmp_path / "white.png")
+    status, out, err = transalg("caption", str(trained), "--image", str(tmp_path / "white.png"), "--json")
+    assert (status, err) == (0, "") and set(json.loads(out)) == {"image", "text"}
+    status, out, _ = transalg("generate", str(trained), "--prompt", "the sea", "--ell-gen", "5", "--seed", "1")
+    assert status == 0 and out.startswith("the sea")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["play", "RUN", "--env", "pong"], "--env: expected one of the tasks of"),
+        (["play", "RUN", "--env", "prose"], "--env: expected a task with actions, got prose, which is text"),
+        (["play", "RUN", "--env", "taxi", "--out", "a.mp4"], "a.mp4: expected a name that ends in .gif or .png"),
+        (["play", "RUN", "--env", "taxi", "--frames", "0"], "frames: expected 1 or more, got 0"),
+        (["caption", "RUN", "--image", "none.png"], "none.png: cannot be read: No such file or directory"),
+        (["caption", "RUN", "--image", "text.png"], "text.png: cannot be read: it is no image that Pillow knows"),
+        (
+            ["caption", "RUN", "--image", "text.png", "--task", "taxi"],
+            "--task: expected a task whose images have captions, colours; got taxi",
+        ),
+        (["evaluate", "RUN", "--data", "x"], "--data: expected none for gato, which is evaluated on its own tasks"),
+        (["evaluate", "RUN", "--episodes", "1"], "episodes: expected 2 or more, got 1"),
+        (["classify", "RUN", "--text", "a"], "a model for gato cannot classify; it can play, caption, generate"),
+    ],
+)
+def test_errors(transalg: Any, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.png").write_text("no picture")
+    status, out, err = transalg(*(str(trained) if each == "RUN" else each for each in arguments))
+    assert (status, out) == (2, "") and message in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.png"]

@@ -1,0 +1,118 @@
+"""transalg gato: episodes for a model that acts, captions and writes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from transalg.cli.using import MaybeFloat, MaybeInt, json_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """Record an expert: transalg gato record CartPole --out episodes/cartpole --episodes 100 --noise 0.1.
+
+    CartPole, Pendulum and Taxi are built in, and so are glyphs (pictures of letters with their names) and pydocs (prose). With pip install
+    'transalg[gato]' also any environment of gymnasium that has an expert: BabyAI-GoToLocal-v0 and its like; with 'transalg[atari]'
+    ALE/Pong-v5. NAME@80x80 resizes images.
+    """
+
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    """The name of a world, of built-in data, or of an environment of gymnasium."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
+    """The folder to write; a new one."""
+    episodes: MaybeInt = None
+    """How many episodes to write, 100 unless given; of glyphs and pydocs always all."""
+    seed: int = 0
+    """Of the episodes and of random actions."""
+    noise: MaybeFloat = None
+    """The share of random actions among the expert's, 0 unless given. They are marked, and not learned."""
+    valid: float = 0.05
+    """The share of the episodes that is held out, as the split valid."""
+    scored: MaybeInt = None
+    """Episodes of the expert, and of random actions, that say what 100 % and 0 % are; 100 unless given, 5 for Pong."""
+    json: Annotated[bool, tyro.conf.arg(help_behavior_hint="")] = False
+    """Print what was recorded as one JSON object."""
+
+    def run(self) -> None:
+        from dataclasses import asdict
+
+        from transalg.training.watch import Watch
+        from transalg.worlds.make import make
+        from transalg.worlds.record import ANSWERS, Recorded, record_answers, record_world
+
+        watch = Watch(Console(stderr=True, highlight=False, markup=False, soft_wrap=True))
+        result: Recorded
+        if self.env in ANSWERS:
+            for option, value in (("episodes", self.episodes), ("noise", self.noise), ("scored", self.scored)):
+                if value is not None:
+                    raise ValueError(f"--{option}: expected a world with actions, got {self.env}")
+            result = record_answers(ANSWERS[self.env], self.out, valid=self.valid)
+        else:
+            episodes = 100 if self.episodes is None else self.episodes
+            world = make(self.env)
+            scored = world.scored if self.scored is None else self.scored
+            with watch.work("Recording", episodes + 2 * scored) as progress:
+                result = record_world(
+                    world,
+                    self.out,
+                    episodes=episodes,
+                    seed=self.seed,
+                    noise=self.noise or 0.0,
+                    scored=scored,
+                    valid=self.valid,
+                    progress=progress,
+                )
+        if self.json:
+            print(json_line(asdict(result)), end="")
+            return
+        console = Console(highlight=False, markup=False, soft_wrap=True)
+        console.print(f"Wrote {self.out}: {result.episodes:,} episodes of {result.name}, {result.timesteps:,} timesteps")
+        if result.mean is not None:
+            console.print(f"Mean return {result.mean:.4g}; the expert's {result.expert:.4g}, of random actions {result.random:.4g}")
+        if result.dropped:
+            console.print(f"Left out {result.dropped:,} episodes below 80 % of the expert")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Show:
+    """Check a folder of episodes and say what is in it: transalg gato show episodes/cartpole."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
+    """A folder that `transalg gato record` made, or anyone else."""
+
+    def run(self) -> None:
+        from transalg.data.episodes import Episodes
+
+        episodes = Episodes(self.folder)
+        console = Console(highlight=False, markup=False, soft_wrap=True)
+        for number, episode in enumerate(episodes.episodes):
+            episodes.steps(number, 0, episode.steps)
+        console.print(f"{self.folder}: {len(episodes):,} episodes of {episodes.name}")
+        for split in episodes.splits:
+            members = [episodes.episodes[i] for i in episodes.members(split)]
+            returns = [episode.score for episode in members if episode.score is not None]
+            mean = f", mean return {sum(returns) / len(returns):.4g}" if returns else ""
+            console.print(f"  {split}: {len(members):,} episodes, {sum(episode.steps for episode in members):,} timesteps{mean}")
+        for name, part in episodes.parts.items():
+            console.print(f"  {name}: {part}")
+        if episodes.expert is not None and episodes.random is not None:
+            console.print(f"  expert {episodes.expert:.4g}, random actions {episodes.random:.4g}")
+
+
+Action = Annotated[Record, tyro.conf.subcommand("record")] | Annotated[Show, tyro.conf.subcommand("show")]
+
+
+@dataclass(frozen=True)
+class Gato:
+    """Episodes for Gato: record what an expert does, captions, or prose (record), and check a folder of them (show)."""
+
+    action: Action
+
+    def run(self) -> None:
+        self.action.run()
+
+
+GatoVerb = Annotated[Gato, tyro.conf.subcommand("gato")]
