@@ -1,9 +1,11 @@
 """Runs the named tests against each mutant and tells which mutants they killed.
 
-The slow imports happen once: each mutant is a fork of this process that imports the changed package and runs its tests.
+The slow imports happen once: each mutant is a fork of this process that imports the changed package and runs its tests. What Python compiles
+of the unchanged package, the control writes down and all mutants read.
 """
 
 import contextlib
+import gc
 import io
 import os
 import shutil
@@ -34,8 +36,8 @@ class _Failures:
         self.nameless |= isinstance(call.excinfo.value, NameError)  # type: ignore[attr-defined]
 
 
-def run(change: Change | None, tests: list[str], log: Path) -> int:
-    """In a forked process: pytest's exit status for the tests, their output in `log`."""
+def run(change: Change | None, tests: list[str], log: Path, unchanged: Path) -> int:
+    """In a forked process: pytest's exit status for the tests, their output in `log`. `unchanged` is a copy of the package."""
     import pytest
 
     with (
@@ -44,18 +46,37 @@ def run(change: Change | None, tests: list[str], log: Path) -> int:
         contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(output),
     ):
-        package = Path(folder) / PACKAGE.name
-        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+        package = unchanged
         if change is not None:
-            (package / change.place.file.name).write_text(change.changed, encoding="utf-8")
-        sys.path.insert(0, folder)
-        sys.dont_write_bytecode = True
+            package = Path(folder) / PACKAGE.name
+            overlay(unchanged, package, Path(change.place.file.name), change.changed)
+        sys.path.insert(0, str(package.parent))
+        sys.dont_write_bytecode = change is not None
         import transalg  # the changed one: its submodules follow
 
         assert Path(transalg.__file__).parent == package
         failures = _Failures()
         status = int(pytest.main([*OPTIONS.split(), *(str(TESTS / test) for test in tests)], plugins=[failures]))
         return NAMELESS if failures.nameless else status
+
+
+def overlay(unchanged: Path, folder: Path, file: Path, text: str) -> None:
+    """A folder like `unchanged` with another text in one file: links to all the rest, but to nothing compiled of that file."""
+    folder.mkdir()
+    first = file.parts[0]
+    for path in unchanged.iterdir():
+        if path.name not in (first, "__pycache__"):
+            (folder / path.name).symlink_to(path)
+    compiled = unchanged / "__pycache__"
+    if compiled.is_dir():
+        (folder / "__pycache__").mkdir()
+        for path in compiled.iterdir():
+            if path.name.split(".")[0] != file.stem:
+                (folder / "__pycache__" / path.name).symlink_to(path)
+    if len(file.parts) > 1:
+        overlay(unchanged / first, folder / first, file.relative_to(first), text)
+    else:
+        (folder / first).write_text(text, encoding="utf-8")
 
 
 def _import_what_is_slow() -> None:
@@ -93,8 +114,11 @@ def run_all(mutants: list[Mutant]) -> dict[str, str]:
         return outcomes | {"control": "no mutant applies"}
     waiting.insert(0, ("control", None, list(dict.fromkeys(test for *_, names in waiting for test in names))))
     _import_what_is_slow()
+    gc.freeze()  # else every fork looks through, and so copies, all that was imported
     running: dict[int, tuple[str, Path]] = {}
-    with tempfile.TemporaryDirectory() as logs:
+    with tempfile.TemporaryDirectory() as logs, tempfile.TemporaryDirectory() as copies:
+        unchanged = Path(copies) / PACKAGE.name
+        shutil.copytree(PACKAGE, unchanged, ignore=shutil.ignore_patterns("__pycache__"))
         while waiting or running:
             while waiting and len(running) < PROCESSES:
                 key, change, names = waiting.pop(0)
@@ -104,7 +128,7 @@ def run_all(mutants: list[Mutant]) -> dict[str, str]:
                     signal.alarm(LONGEST)  # a mutant that hangs ends here, and counts as not killed
                     status = 70
                     try:
-                        status = run(change, names, log)
+                        status = run(change, names, log, unchanged)
                     except BaseException:
                         log.write_text(traceback.format_exc())
                     os._exit(status)
