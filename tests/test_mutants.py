@@ -575,7 +575,9 @@ GATO_DATA = [
     Mutant("WALLS", "(3, 2)", "(2, 2)", WORLDS + "test_every_transition_of_taxi", "worlds/taxi.py"),
     Mutant("glyphs", "len({glyph.name for glyph in same}) == 1", "True", GLYPHS + "test_a_picture_with_two_names_is_left_out", "worlds/glyphs.py"),
     Mutant("record_world", "score >= limit and not lost", "not lost", RECORD + "test_only_good_episodes_are_kept", "worlds/record.py"),
-    Mutant("rollout", "yield Timestep(observation, action, outcome.reward, explored)", "yield Timestep(observation, action, outcome.reward, not explored)", RECORD + "test_random_actions_are_marked", "worlds/rollout.py"),
+    Mutant("rollout", "yield Timestep(observation, held if left else action, outcome.reward, left > 0)", "yield Timestep(observation, held if left else action, outcome.reward, left == 0)", RECORD + "test_random_actions_are_marked", "worlds/rollout.py"),
+    Mutant("rollout", "noise + stretch * (1 - noise)", "noise + (1 - noise)", "worlds/test_worlds.py::test_random_actions_last_a_stretch", "worlds/rollout.py"),
+    Mutant("rollout", "rng.geometric(1 / stretch)", "1", "worlds/test_worlds.py::test_random_actions_last_a_stretch", "worlds/rollout.py"),
 ]  # fmt: skip
 
 G, BINS, AGENT, RESNET = (f"formal/test_{file}.py::" for file in ("gato", "bins", "agent", "resnet"))
@@ -636,6 +638,8 @@ GATO = [
     Mutant("next_mixed_tokens", "batch.ids[:, 1:]", "batch.ids[:, :-1]", LOSS, "tasks/predictions.py"),
     Mutant("_check_patches", "not (low >= -1 and high <= 1)", "low < -1 or high > 1", MIXED + "test_a_batch_that_cannot_be_embedded_is_refused", "model/mixed.py"),
     Mutant("unbiased", 'getattr(path[0], "name", "") in DEPTHS', "len(path) > 1", MIXED + "test_any_combination_of_departures", "formal/bias.py"),
+    Mutant("_smooth", "weights / weights.norm(dim=1, keepdim=True) @ drawn", "weights @ drawn", MIXED + "test_values_that_are_near_start_with_vectors_that_are_near", "model/parameters.py"),
+    Mutant("initialise", "slice(hyper.N_V - 1 - BINS, hyper.N_V - 1)", "slice(hyper.N_V - BINS, hyper.N_V)", MIXED + "test_values_that_are_near_start_with_vectors_that_are_near", "model/parameters.py"),
 ]  # fmt: skip
 
 CHECK, OBJECTS, LIBRARY = "verify/test_module.py::", "data/test_objects.py::", "training/test_train.py::"

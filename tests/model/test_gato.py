@@ -18,7 +18,7 @@ from transalg.cpu import pack, quantize
 from transalg.formal.gato import GatoTheta, Index
 from transalg.formal.modality import counts
 from transalg.hyper import GatoHyper
-from transalg.hyper.modalities import ACT, IMG, KINDS, OBS, PATCH, SEP, TEXT
+from transalg.hyper.modalities import ACT, BINS, IMG, KINDS, OBS, PATCH, SEP, TEXT
 from transalg.model import DTransformer, Gato, MixedBatch, build
 from transalg.model.counterpart import formal_counterpart
 from transalg.model.mixed import middle_cells, random_cells
@@ -104,6 +104,19 @@ def test_a_model_starts_with_vectors_of_one_size() -> None:
 
 
 # Losses ----------------------------------------------------------------------------------------------------------------
+
+
+def test_values_that_are_near_start_with_vectors_that_are_near() -> None:
+    plain, smooth = (build(HYPER.replace(N_V=7 + BINS + 1, d_e=62, init_smooth=width), generator=rng(0)) for width in (0.0, 16.0))
+    before, after = plain.W_e.detach(), smooth.W_e.detach()
+    assert before[:7].equal(after[:7]) and before[-1].equal(after[-1])  # text and the separator
+    assert all(one.equal(other) for name, one in plain.named_parameters() for other in [smooth.get_parameter(name)] if name != "W_e")
+    bins = after[7:-1]
+    alike = [float(torch.cosine_similarity(bins[:-by], bins[by:]).mean()) for by in (1, 16, 128)]
+    assert alike[0] > 0.99 and 0.6 < alike[1] < 0.9 and abs(alike[2]) < 0.2
+    assert float(bins.std() / before.std()) == pytest.approx(1, abs=0.15)
+    with pytest.raises(ValueError, match="init_smooth: expected a number from 0 to 1024, got -1"):
+        HYPER.replace(init_smooth=-1)
 
 
 @pytest.mark.parametrize("chosen", [False, True])

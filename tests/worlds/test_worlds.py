@@ -1,5 +1,6 @@
 """Our worlds move as gymnasium's do, step by step, and their experts are experts."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,22 @@ def test_a_rollout_is_repeatable_and_marks_random_actions() -> None:
     assert [s.reward for s in one] != [s.reward for s in other]
     assert 30 <= sum(step.explored for step in one) <= 90
     assert not any(step.explored for step in rollout.rollout(world, rollout.expert, 5))
+
+
+def test_random_actions_last_a_stretch() -> None:
+    """The share of random actions is that asked for, whatever the length of their stretches; within one the action stays."""
+    world = Pendulum()
+    for stretch in (1, 7):
+        episodes = [list(rollout.rollout(world, rollout.expert, seed, 0.3, stretch)) for seed in range(30)]
+        steps = [step for episode in episodes for step in episode]
+        changes = sum(
+            after.explored and not (before.explored and np.array_equal(before.action, after.action))
+            for episode in episodes
+            for before, after in itertools.pairwise(episode)
+        )
+        explored = sum(step.explored for step in steps)
+        assert explored / len(steps) == pytest.approx(0.3, abs=0.05)
+        assert explored / changes == pytest.approx(stretch, rel=0.15)
 
 
 def test_scores_are_a_share_of_the_way_to_the_expert() -> None:

@@ -29,6 +29,8 @@ class Record:
     """Of the episodes and of random actions."""
     noise: MaybeFloat = None
     """The share of random actions among the expert's, 0 unless given. They are marked, and not learned."""
+    stretch: MaybeFloat = None
+    """How often a random action is repeated in the mean, 1 unless given: more of it leads farther from where the expert goes."""
     valid: float = 0.05
     """The share of the episodes that is held out, as the split valid."""
     scored: MaybeInt = None
@@ -46,7 +48,7 @@ class Record:
         watch = Watch(Console(stderr=True, highlight=False, markup=False, soft_wrap=True))
         result: Recorded
         if self.env in ANSWERS:
-            for option, value in (("episodes", self.episodes), ("noise", self.noise), ("scored", self.scored)):
+            for option, value in (("episodes", self.episodes), ("noise", self.noise), ("stretch", self.stretch), ("scored", self.scored)):
                 if value is not None:
                     raise ValueError(f"--{option}: expected a world with actions, got {self.env}")
             result = record_answers(ANSWERS[self.env], self.out, valid=self.valid)
@@ -61,6 +63,7 @@ class Record:
                     episodes=episodes,
                     seed=self.seed,
                     noise=self.noise or 0.0,
+                    stretch=1.0 if self.stretch is None else self.stretch,
                     scored=scored,
                     valid=self.valid,
                     progress=progress,

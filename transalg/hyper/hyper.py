@@ -14,7 +14,7 @@ from transalg.hyper.head import ENCODER_HEADS
 from transalg.hyper.heads import BIASES, Heads
 from transalg.hyper.mask import Band, Causal, Mask
 from transalg.hyper.mlp import MLPS
-from transalg.hyper.modalities import GRID, LOCAL, PATCH
+from transalg.hyper.modalities import BINS, GRID, LOCAL, PATCH
 from transalg.hyper.norm import NORMS
 from transalg.hyper.pooling import POOLINGS
 from transalg.hyper.positions import POSITIONS
@@ -23,7 +23,7 @@ from transalg.hyper.special import HasSpecialTokens, SpecialTokens
 Value = bool | int | float | str | tuple[float, ...] | SpecialTokens | None  # of a field
 REGULARISATION = ("dropout", "attention_dropout", "label_smoothing")
 # P does not depend on these:
-TRAINING = (*REGULARISATION, "init_std", "init_residual", "mask_split", "p_mask")
+TRAINING = (*REGULARISATION, "init_std", "init_residual", "init_smooth", "mask_split", "p_mask")
 
 
 def departure(default: Value, doc: str, choices: Iterable[str] = ()) -> Any:
@@ -276,11 +276,13 @@ class GatoHyper(DHyper):
     C_r: int = size("channels inside the ResNet block of image patches", default=32)
     G: int = size("groups of these channels that are normalized together", default=8)
     sigma: int = size("σ, the stride of the block's first convolution", default=4)
+    init_smooth: float = departure(0.0, "over how many bins the initial embeddings of values are alike, in both directions; 0: none are")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require("G", self.C_r % self.G == 0, f"a divisor of C_r = {self.C_r}")
         self.require("sigma", self.sigma in STRIDES, " or ".join(map(str, STRIDES)))
+        self.require("init_smooth", is_real(self.init_smooth) and 0 <= self.init_smooth <= BINS, f"a number from 0 to {BINS}")
 
     @property
     def k_0(self) -> int:

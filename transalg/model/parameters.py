@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transalg.hyper import Hyper
+from transalg.hyper import GatoHyper, Hyper
 from transalg.hyper.embedding import PATCHES
 from transalg.hyper.heads import Shapes
+from transalg.hyper.modalities import BINS
 from transalg.hyper.norm import NORMS
 
 Device = torch.device | str | None
@@ -100,11 +101,21 @@ def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | Non
             # drawn where the generator is, so that one seed gives the same numbers on every device
             device = generator.device if generator else parameter.device
             drawn = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype, device=device)
+            if symbol == "W_e" and isinstance(hyper, GatoHyper) and hyper.init_smooth and hyper.N_V > BINS + 1:
+                bins = slice(hyper.N_V - 1 - BINS, hyper.N_V - 1)
+                drawn[bins] = _smooth(drawn[bins], hyper.init_smooth)
             if is_sharded(parameter):  # each process takes its part of the same numbers
                 from torch.distributed.tensor import distribute_tensor
 
                 drawn = distribute_tensor(drawn, parameter.device_mesh, parameter.placements)  # type: ignore[attr-defined]
             parameter.copy_(sigma * drawn)
+
+
+def _smooth(drawn: Float[Tensor, "n d"], width: float) -> Float[Tensor, "n d"]:
+    """White noise along the rows, as large as before, but alike in neighbours: a model then takes near values for near before it has seen both."""
+    i = torch.arange(len(drawn), dtype=drawn.dtype, device=drawn.device)
+    weights = torch.exp(-((i[:, None] - i) ** 2) / (2 * width**2))
+    return weights / weights.norm(dim=1, keepdim=True) @ drawn
 
 
 def _of_patches(symbol: str, parameter: Tensor, hyper: Hyper) -> float:

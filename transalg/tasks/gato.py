@@ -23,11 +23,11 @@ class GeneralistAgent(Task["Gato"]):
     learns = "to act, to caption images and to continue text, all with one model"
     algorithms = ()
     hyper_class = GatoHyper
-    sizes = {"L": 3, "H": 4, "d_e": 128, "ell_max": 128, "positions": "rotary", "activation": "GEGLU", **SMALL_START}
+    sizes = {"L": 3, "H": 4, "d_e": 128, "ell_max": 128, "positions": "rotary", "activation": "GEGLU", "init_smooth": 32.0, **SMALL_START}
     records = "episodes"
     columns = ()
     batch_tokens = 2048
-    steps = 3000
+    steps = 8000
     eta = {"muon": 0.015}
     abilities = ("play", "caption", "generate")
     mixes = True

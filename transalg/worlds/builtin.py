@@ -8,7 +8,7 @@ from transalg.data.files import Progress, no_progress
 from transalg.worlds.make import make
 from transalg.worlds.record import ANSWERS, record_answers, record_world
 
-VERSION = 1  # of what is recorded: another one is another folder
+VERSION = 2  # of what is recorded: another one is another folder
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Builtin:
     world: str = ""  # none: answers
     episodes: int = 0
     noise: float = 0.0
+    stretch: float = 1.0
 
     @property
     def work(self) -> int:
@@ -28,7 +29,7 @@ class Builtin:
 
     def record(self, folder: Path, progress: Progress = no_progress) -> None:
         if self.world:
-            record_world(make(self.world), folder, episodes=self.episodes, noise=self.noise, progress=progress)
+            record_world(make(self.world), folder, episodes=self.episodes, noise=self.noise, stretch=self.stretch, progress=progress)
         else:
             record_answers(ANSWERS[self.name], folder)
 
@@ -37,7 +38,7 @@ BUILTIN = {
     one.name: one
     for one in (
         Builtin("cartpole", "keep a pole upright on a cart: values → a discrete action", "CartPole", 100, 0.1),
-        Builtin("pendulum", "swing a pendulum up: values → a continuous action", "Pendulum", 300, 0.1),
+        Builtin("pendulum", "swing a pendulum up: values → a continuous action", "Pendulum", 600, 0.2, 8),
         Builtin("taxi", "fetch and bring a passenger: a discrete state → a discrete action", "Taxi", 2000, 0.1),
         Builtin("glyphs", ANSWERS["glyphs"].doc),
         Builtin("pydocs", ANSWERS["pydocs"].doc),

@@ -47,11 +47,12 @@ def record_world(
     episodes: int,
     seed: int = 0,
     noise: float = 0.0,
+    stretch: float = 1.0,
     scored: int | None = None,
     valid: float = 0.05,
     progress: Progress = no_progress,
 ) -> Recorded:
-    """Write episodes of the expert, with a share of random actions that are not learned.
+    """Write episodes of the expert, with a share of random actions that are not learned, each repeated `stretch` times in the mean.
 
     First `scored` episodes of the expert, and as many of random actions, say what 100 % and 0 % are. Episodes below 80 % are dropped, and others
     tried in their place.
@@ -59,6 +60,7 @@ def record_world(
     integer("episodes", episodes, 1)
     scored = integer("scored", world.scored if scored is None else scored, 1)
     real("noise", noise, "[0, 1)")
+    real("stretch", stretch, "[1, ∞)")
     real("valid", valid, "[0, 1)")
     check_new(folder)
     expert, random = scores(world, scored, progress)
@@ -72,7 +74,7 @@ def record_world(
                 raise ValueError(f"{world.name}: {good}; expected {episodes}, try less --noise")
             score, length, lost = 0.0, 0, False
             try:
-                for step in rollout.rollout(world, rollout.expert, rollout.episode_seed(seed, rollout.EPISODE, tried), noise):
+                for step in rollout.rollout(world, rollout.expert, rollout.episode_seed(seed, rollout.EPISODE, tried), noise, stretch):
                     recorder.add(step.observation, step.action, reward=step.reward, explored=step.explored)
                     score, length = score + step.reward, length + 1
             except ExpertLostError:

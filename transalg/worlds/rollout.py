@@ -30,16 +30,18 @@ class Timestep:
     explored: bool  # the action was random, and not the policy's
 
 
-def rollout(world: World, policy: Policy, seed: int, noise: float = 0.0) -> Iterator[Timestep]:
-    """An episode. With probability `noise` an action is a random one."""
+def rollout(world: World, policy: Policy, seed: int, noise: float = 0.0, stretch: float = 1.0) -> Iterator[Timestep]:
+    """An episode. A share `noise` of the actions are random ones; each is repeated, `stretch` times in the mean, so that it leads far away."""
     rng = np.random.default_rng([seed, NOISE])
-    observation, done = world.reset(seed), False
+    begins = noise / (noise + stretch * (1 - noise))  # so often a stretch of random actions begins where none is
+    observation, done, left = world.reset(seed), False, 0
     while not done:
-        action, explored = policy(world, observation, rng), bool(rng.random() < noise)
-        if explored:
-            action = world.random(rng)
-        outcome = world.step(action)
-        yield Timestep(observation, action, outcome.reward, explored)
+        action = policy(world, observation, rng)
+        if not left and rng.random() < begins:
+            left, held = int(rng.geometric(1 / stretch)), world.random(rng)
+        outcome = world.step(held if left else action)
+        yield Timestep(observation, held if left else action, outcome.reward, left > 0)
+        left = max(0, left - 1)
         observation, done = outcome.observation, outcome.done
 
 
