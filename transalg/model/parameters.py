@@ -115,7 +115,8 @@ def _smooth(drawn: Float[Tensor, "n d"], width: float) -> Float[Tensor, "n d"]:
     """White noise along the rows, as large as before, but alike in neighbours: a model then takes near values for near before it has seen both."""
     i = torch.arange(len(drawn), dtype=drawn.dtype, device=drawn.device)
     weights = torch.exp(-((i[:, None] - i) ** 2) / (2 * width**2))
-    return weights / weights.norm(dim=1, keepdim=True) @ drawn
+    smooth: Tensor = weights / weights.norm(dim=1, keepdim=True) @ drawn
+    return smooth
 
 
 def _of_patches(symbol: str, parameter: Tensor, hyper: Hyper) -> float:
