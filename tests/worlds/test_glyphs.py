@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 
 from transalg.worlds import glyphs
-from transalg.worlds.glyphs import FACES, HELD_OUT, Glyph, pair
+from transalg.worlds.glyphs import FACES, HELD_OUT, VARIANTS, Glyph, pair
+from transalg.worlds.record import captions
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +30,31 @@ def test_a_picture_with_two_names_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     """D with stroke and eth."""
     monkeypatch.setattr(glyphs, "letters", lambda: ["A", "\u0110", "\u00d0", "\U0001f400"])
     monkeypatch.setattr(glyphs, "FACES", ("Sans",))
-    assert [glyph.name for glyph in glyphs.glyphs()] == ["LATIN CAPITAL LETTER A"], "and so is what the face does not have"
+    assert {glyph.name for glyph in glyphs.glyphs()} == {"LATIN CAPITAL LETTER A"}, "and so is what the face does not have"
 
 
 def test_nothing_is_cut_off(drawn: list[Glyph]) -> None:
     for glyph in drawn:
         assert not (glyph.image[:, [0, -1]].any() and glyph.image[[0, -1]].any()), glyph
+
+
+def test_what_is_learned_comes_in_several_sizes_and_places(drawn: list[Glyph]) -> None:
+    assert {glyph.variant for glyph in drawn if glyph.split == "train"} == set(range(len(VARIANTS)))
+    assert {glyph.variant for glyph in drawn if glyph.split != "train"} == {0}
+    for i, glyph in enumerate(drawn):
+        if glyph.variant:
+            before = drawn[i - 1]
+            assert (before.name, before.face) == (glyph.name, glyph.face) and before.variant < glyph.variant
+            assert not glyph.image[[0, -1]].any() and not glyph.image[:, [0, -1]].any()
+
+
+def test_no_variant_of_what_validates_is_learned(drawn: list[Glyph]) -> None:
+    made = list(captions(0.3))
+    validating, learned = ({(name, image.tobytes()) for image, name, split in made if split == each} for each in ("valid", "train"))
+    plain = {(glyph.name, glyph.face): glyph.image.tobytes() for glyph in drawn if not glyph.variant}
+    others = {(glyph.name, glyph.face): glyph for glyph in drawn if glyph.variant}
+    held_out = [key for key, image in plain.items() if (key[0], image) in validating]
+    assert len(held_out) > 1000 and not any((key[0], others[key].image.tobytes()) in learned for key in held_out if key in others)
 
 
 def test_the_held_out_face_is_in_no_other_split(drawn: list[Glyph]) -> None:

@@ -8,7 +8,7 @@ from transalg.data.files import Progress, no_progress
 from transalg.worlds.make import make
 from transalg.worlds.record import ANSWERS, record_answers, record_world
 
-VERSION = 2  # of what is recorded: another one is another folder
+VERSION = 3  # of what is recorded: another one is another folder
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Captions of glyphs: Latin letters with marks in the faces of DejaVu, which matplotlib has, and their names in Unicode.
 
 One script only, for Α, А and A are one picture with three names. A face is held out, and so are some pairs of a letter and a mark whose
-letter and whose mark the model sees in other pairs.
+letter and whose mark the model sees in other pairs. What is learned is drawn several times, in other sizes and places.
 """
 
 import unicodedata
@@ -26,6 +26,7 @@ FACES = (
     *("Serif", "Serif-Bold", "Serif-Italic", "Serif-BoldItalic"),
 )
 HELD_OUT = "Serif-Bold"
+VARIANTS = ((0, 0, 0), (-2, 1, 0), (-1, 0, -1), (-1, -1, 1), (1, 0, 1), (1, 1, -1), (2, -1, 0))  # pixels: size, to the right, down
 PAIRS = 12  # about one pair in so many is held out
 FEWEST = 4  # letters with a mark, of which one may be held out
 SPACES = Spaces(Image(SIDE, SIDE, 1), Text())
@@ -37,6 +38,7 @@ class Glyph:
     name: str
     face: str
     split: str  # train, face or pair
+    variant: int = 0  # of VARIANTS; 0 for the plain picture
 
 
 def letters() -> list[str]:
@@ -65,34 +67,45 @@ def held_out_pairs() -> set[str]:
 
 
 def glyphs() -> Iterator[Glyph]:
-    """Every distinct picture. Blank ones are left out, and so are those that two names share, or that are in training and held out."""
+    """Every distinct picture, and after a plain one of training its variants.
+
+    Blank ones are left out, and so are those that two names share, or that are in training and held out, and variants that are cut off.
+    """
     hidden = held_out_pairs()
     drawn = dict[bytes, list[Glyph]]()
     for face in FACES:
-        font = _font(face)
-        missing = _draw(font, "\uffff").tobytes()
+        fonts = {larger: _font(face, SIZE + larger) for larger, _, _ in VARIANTS}
+        missing = _draw(fonts[0], "\uffff").tobytes()
         for one in letters():
-            image, name = _draw(font, one), unicodedata.name(one)
-            if not image.any() or image.tobytes() == missing or (face == HELD_OUT and name in hidden):
-                continue
+            name = unicodedata.name(one)
             split = "pair" if name in hidden else "face" if face == HELD_OUT else "train"
-            drawn.setdefault(image.tobytes(), []).append(Glyph(image, name, face, split))
+            plain = _draw(fonts[0], one)
+            if not plain.any() or plain.tobytes() == missing or (face == HELD_OUT and name in hidden):
+                continue
+            for variant, (larger, x, y) in enumerate(VARIANTS if split == "train" else VARIANTS[:1]):
+                image = _draw(fonts[larger], one, x, y)
+                if not (variant and _touches_the_edge(image)):
+                    drawn.setdefault(image.tobytes(), []).append(Glyph(image, name, face, split, variant))
     for same in drawn.values():
         if len({glyph.name for glyph in same}) == 1:
             yield min(same, key=lambda glyph: glyph.split != "train")
 
 
-def _font(face: str) -> ImageFont.FreeTypeFont:
+def _font(face: str, size: int) -> ImageFont.FreeTypeFont:
     from matplotlib import get_data_path
 
     # The basic layout is in every Pillow; the other one, where installed, moves some marks.
-    return ImageFont.truetype(Path(get_data_path(), "fonts/ttf", f"DejaVu{face}.ttf"), SIZE, layout_engine=ImageFont.Layout.BASIC)
+    return ImageFont.truetype(Path(get_data_path(), "fonts/ttf", f"DejaVu{face}.ttf"), size, layout_engine=ImageFont.Layout.BASIC)
 
 
-def _draw(font: ImageFont.FreeTypeFont, text: str) -> NDArray[np.uint8]:
+def _draw(font: ImageFont.FreeTypeFont, text: str, x: int = 0, y: int = 0) -> NDArray[np.uint8]:
     picture = Pictures.new("L", (SIDE, SIDE))
-    ImageDraw.Draw(picture).text((SIDE // 2, BASELINE), text, 255, font=font, anchor="ms")
+    ImageDraw.Draw(picture).text((SIDE // 2 + x, BASELINE + y), text, 255, font=font, anchor="ms")
     return np.asarray(picture)[..., None]
+
+
+def _touches_the_edge(image: NDArray[np.uint8]) -> bool:
+    return bool(image[[0, -1]].any() or image[:, [0, -1]].any())
 
 
 def _hash(text: str) -> int:

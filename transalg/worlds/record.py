@@ -113,12 +113,16 @@ class Answers:
 
 
 def captions(valid: float) -> Iterator[Answer]:
-    """Glyphs with their names. A face and some pairs are held out apart; of the rest a share validates."""
-    number = 0
+    """Glyphs with their names. A face and some pairs are held out apart; of the rest a share validates, whose variants are then not learned."""
+    number, validating = 0, set[tuple[str, str]]()
     for glyph in glyphs.glyphs():
-        number += glyph.split == "train"
-        validates = glyph.split == "train" and is_held_out(number - 1, valid)
-        yield glyph.image, glyph.name, "valid" if validates else glyph.split
+        if glyph.split == "train" and not glyph.variant:
+            if is_held_out(number, valid):
+                validating.add((glyph.name, glyph.face))
+            number += 1
+        validates = (glyph.name, glyph.face) in validating
+        if not (validates and glyph.variant):
+            yield glyph.image, glyph.name, "valid" if validates else glyph.split
 
 
 def prose(valid: float) -> Iterator[Answer]:
