@@ -710,6 +710,13 @@ INTEROP = [
     Mutant("_pooled", "(X * inside).sum(dim=1)", "X.sum(dim=1)", GRAPHS + "[ClassifierHyper-pooling=mean]", "interop/onnx_modules.py"),
 ]  # fmt: skip
 
+HOSTILE = [  # checkpoints, and texts in passes
+    Mutant("Settings", "count > LAYERS", "count > LAYERS**3", "interop/test_import.py::test_wrong_and_hostile_settings[values16-num_hidden_layers: expected at most 10,]", "interop/settings.py"),
+    Mutant("embed", "places[tuple(row)] for row in rows", "places[row] for row in distinct", "inference/test_one_pass.py::test_many_rows_are_embedded_as_few_are", "inference/one_pass.py"),
+    Mutant("passes", "tokens >= OF_ONE_LENGTH and ", "False and ", "inference/test_one_pass.py::test_passes_have_every_row_once_and_one_length_where_there_are_many", "inference/one_pass.py"),
+    Mutant("_not_embedded", "return output.clone()", "return output", "verify/test_module.py::test_a_broken_law_is_named[separator-not-embedded]", "verify/module_laws.py"),
+]  # fmt: skip
+
 MUTANTS = (
     [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL]
     + ENGINE
@@ -720,6 +727,7 @@ MUTANTS = (
     + GATO_PRODUCT
     + AS_A_LIBRARY
     + INTEROP
+    + HOSTILE
 )
 
 
