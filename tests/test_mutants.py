@@ -357,7 +357,7 @@ ENGINE = [
     Mutant("_in_steps", "/ 255).float()", "/ 254).float()", CPU + "test_a_product_in_8_bits_is_the_same_alone", "cpu/linear.py"),
     Mutant("BlockedLinear", "_padded(b[:, None])", "_padded(b[:, None].flip(0))", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
     Mutant("BlockedLinear", ".view(1, -1)[:, :m]", ".view(1, -1)[:, -m:]", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
-    Mutant("PackedLinear", " or activation not in FUSED", "", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
+    Mutant("PackedLinear", "if activation not in FUSED", "if False", CPU + "test_every_form_multiplies_alike", "cpu/linear.py"),
     Mutant("_attention", "-width:], values[:, -width:]", "1 - width :], values[:, 1 - width :]", SHORT, "cpu/single_token.py"),
     Mutant("_fast_path", "positions[t : t + 1]", "positions[: 1]", SHORT, "cpu/single_token.py"),
     Mutant("_known", "type(attention.positions) in POSITIONS_KNOWN", "True", CPU + "test_a_unit_that_the_fast_path_does_not_know_takes_the_usual_path", "cpu/single_token.py"),
@@ -710,6 +710,13 @@ INTEROP = [
     Mutant("_pooled", "(X * inside).sum(dim=1)", "X.sum(dim=1)", GRAPHS + "[ClassifierHyper-pooling=mean]", "interop/onnx_modules.py"),
 ]  # fmt: skip
 
+HOSTILE = [  # checkpoints, and texts in passes
+    Mutant("_inside", 'or name in ("", "..")', 'or name == ".."', "interop/test_import.py::test_wrong_and_hostile_files", "interop/weights.py"),
+    Mutant("embed", "places[tuple(row)] for row in rows", "places[row] for row in distinct", "inference/test_one_pass.py::test_many_rows_are_embedded_as_few_are", "inference/one_pass.py"),
+    Mutant("passes", "tokens >= OF_ONE_LENGTH and ", "False and ", "inference/test_one_pass.py::test_passes_have_every_row_once_and_one_length_where_there_are_many", "inference/one_pass.py"),
+    Mutant("_not_embedded", "return output.clone()", "return output", "verify/test_module.py::test_a_broken_law_is_named[separator-not-embedded]", "verify/module_laws.py"),
+]  # fmt: skip
+
 MUTANTS = (
     [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL]
     + ENGINE
@@ -720,6 +727,7 @@ MUTANTS = (
     + GATO_PRODUCT
     + AS_A_LIBRARY
     + INTEROP
+    + HOSTILE
 )
 
 

@@ -6,7 +6,7 @@ import torch
 from tests.strategies import rng
 from tests.tolerance import PROMISED, tolerance
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
-from transalg.inference.one_pass import classify, embed, fill, score
+from transalg.inference.one_pass import OF_ONE_LENGTH, TOKENS, WORTH, classify, embed, fill, passes, score
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.counterpart import formal_counterpart
 from transalg.verify.cases import randomised, small
@@ -50,6 +50,28 @@ def test_classes() -> None:
     for chosen in (models[:1], models):
         expected = torch.stack([torch.stack([formal(model, row) for model in chosen]).mean(dim=0) for row in rows])
         torch.testing.assert_close(classify(chosen, rows), expected, rtol=0, atol=PROMISED)
+
+
+def test_many_rows_are_embedded_as_few_are() -> None:
+    """With packed weights, each row once, however often it occurs."""
+    model = randomised(ETransformer(small(EHyper, ell_max=13), dtype=torch.float32), rng(0)).eval()
+    few = [[1, 2, 3], [4, 5], [6, 7, 8, 9, 10, 2]]
+    many, counted = few * WORTH + [[3, i % 11, i % 7, i % 5] for i in range(2 * WORTH)], list[int]()
+    vectors = embed(model, many, progress=counted.append)
+    assert sum(counted) == len(many) == len(vectors)
+    expected = torch.cat([embed(model, few), embed(model, many[-5:])])
+    torch.testing.assert_close(torch.cat([vectors[:3], vectors[-5:]]), expected, rtol=0, atol=tolerance(torch.float32, terms=99))
+
+
+def test_passes_have_every_row_once_and_one_length_where_there_are_many() -> None:
+    rows = [[0] * length for length in (*[3] * 400, *range(1, 30), TOKENS + 1, *[7] * 900)]
+    made = list(passes(rows))
+    assert sorted(i for some in made for i in some) == list(range(len(rows)))
+    for some in made:
+        lengths = [len(rows[i]) for i in some]
+        assert lengths == sorted(lengths) and (sum(lengths) <= TOKENS or len(some) == 1)
+        assert sum(length for length in lengths if length < lengths[-1]) < OF_ONE_LENGTH
+    assert not list(passes([]))
 
 
 @pytest.mark.parametrize("task", KINDS)

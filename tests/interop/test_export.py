@@ -88,6 +88,9 @@ def test_transformers_loads_it_and_computes_the_same(name: str, runs: Path, tmp_
     auto = transformers.AutoModel if bare else getattr(transformers, f"AutoModelFor{kind}")
     peer = auto.from_pretrained(tmp_path / "hf", local_files_only=True).eval()
     texts = ["the cat sat", "a dog"]
+    if run.tokenizer.special_tokens.eos is not None:
+        batch = tokenizer(texts, padding=True, return_tensors="pt")
+        assert batch["attention_mask"].sum(1).tolist() == [len(tokenizer(text)["input_ids"]) for text in texts]
     for text in texts:
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
         expected = run.encode(text, "text", eos=run.task != "lm", context=run.task == "seq2seq")

@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -210,6 +211,9 @@ HOSTILE = [
     ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, 'rope_type: expected default or linear or llama3, got "yarn"'),
     ({"hidden_act": "mish"}, "hidden_act: expected gelu or"),
     ({"attention_bias": True}, "attention_bias, mlp_bias: expected both or none"),
+    ({"num_hidden_layers": 10**9}, "num_hidden_layers: expected at most 10,000 layers, got 1000000000"),
+    ({"hidden_size": 10**9}, "expected the shapes that config.json implies: model.embed_tokens.weight is 97×24, not 97×1000000000"),
+    ({"architectures": [[[[[]] * 99]]]}, "architectures: expected one of LlamaForCausalLM, got [[[[]"),
     ({"model_type": "mamba"}, "model_type: expected one of gpt2, bert, marian"),
     ({"architectures": ["LlamaForSequenceClassification"]}, "architectures: expected one of LlamaForCausalLM, got"),
     ({"tie_word_embeddings": "no"}, 'tie_word_embeddings: expected true or false, got "no"'),
@@ -223,6 +227,68 @@ def test_wrong_and_hostile_settings(values: dict[str, Any], said: str, llama: Pa
     (llama / "generation_config.json").unlink()
     change(llama / "config.json", **values)
     refused(llama, said)
+
+
+DEEP = "[" * 10**5
+FILES = [  # of a folder that is otherwise right: a name, what is in it, what is said
+    ("llama", "tokenizer.json", "", "tokenizer.json: not a tokenizer.json: Expecting value"),
+    ("llama", "tokenizer.json", DEEP, "tokenizer.json: not a tokenizer.json: maximum recursion depth exceeded"),
+    (
+        "llama",
+        "tokenizer.json",
+        '{"model": {"type": "BPE", "vocab": {"a": 99999999}, "merges": []}}',
+        "but the model has N_V = 331: they do not fit",
+    ),
+    ("llama", "tokenizer.json", '{"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}', "not a tokenizer.json: invalid value"),
+    ("llama", "tokenizer.json", '{"model": {"type": "BPE", "vocab": {}, "merges": []}}', "expected a tokenizer with tokens, got none"),
+    ("llama", "tokenizer_config.json", "[1]", "tokenizer_config.json: expected a table, got [1]"),
+    ("llama", "tokenizer_config.json", '{"add_bos_token": "yes"}', 'add_bos_token: expected true or false, got "yes"'),
+    ("llama", "generation_config.json", '{"eos_token_id": [1, "2"]}', "generation_config.json: eos_token_id: expected a token ID"),
+    ("bare", "vocab.txt", b"\xff\xfe\x00", "vocab.txt: expected a token in every line, in UTF-8, got other bytes"),
+    ("bare", "vocab.txt", "the\ncat\n", "vocab.txt: expected a line [UNK], the token of unknown words, got none"),
+    ("bare", "vocab.txt", "[UNK]\n" + "a\n" * 332, "the tokenizer has 333 tokens, but the model has N_V = 331: they do not fit"),
+    ("bare", "modules.json", DEEP, "modules.json: not a list of modules as sentence-transformers writes it"),
+    ("bare", "modules.json", '[{"type": "x.Dense", "path": ""}]', "got Dense: this module is not supported"),
+    ("bare", "modules.json", '[{"type": "x.Pooling", "path": "../../etc"}]', "etc/config.json: cannot be read"),
+    ("shards", "model.safetensors.index.json", DEEP, "index.json: not JSON"),
+    ("shards", "model.safetensors.index.json", '{"weight_map": {"a": 1}}', "weight_map: expected the file of every tensor"),
+    (
+        "shards",
+        "model.safetensors.index.json",
+        '{"weight_map": {"a": "/etc/passwd"}}',
+        "expected files in the same folder, got '/etc/passwd'",
+    ),
+    ("shards", "model.safetensors.index.json", '{"weight_map": {"a": ".."}}', "expected files in the same folder, got '..'"),
+    ("shards", "model.safetensors.index.json", '{"weight_map": {"a": ""}}', "expected files in the same folder, got ''"),
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders that could be imported."""
+    folder = tmp_path_factory.mktemp("whole")
+    made = {"llama": tiny("llama", folder / "llama", qwen_files), "bare": tiny("bert bare", folder / "bare", bert_files)}
+    return made | {"shards": made["llama"]}
+
+
+@pytest.mark.parametrize(("name", "file", "text", "said"), FILES, ids=lambda value: str(value)[:30])
+def test_wrong_and_hostile_files(
+    name: str, file: str, text: str | bytes, said: str, whole: dict[str, Path], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The command ends with status 2 and one line or two, and leaves nothing."""
+    shutil.copytree(whole[name], tmp_path / "theirs")
+    if name == "shards":
+        (tmp_path / "theirs" / "model.safetensors").unlink()
+    if file == "vocab.txt":
+        (tmp_path / "theirs" / "tokenizer.json").unlink(missing_ok=True)
+    (tmp_path / "theirs" / file).write_bytes(text if isinstance(text, bytes) else text.encode())
+    monkeypatch.setattr(sys, "argv", ["transalg", "import", str(tmp_path / "theirs"), "--out", str(tmp_path / "run")])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    error = capsys.readouterr().err
+    assert stop.value.code == 2 and said in " ".join(error.split()) and len(error) < 700
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
 
 def test_a_config_that_is_no_table(llama: Path) -> None:

@@ -60,6 +60,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for content, said in (
         (b"", "not a file of llama2.c: expected seven integers at its beginning"),
         (whole[:-4], f"expected {len(whole):,} bytes, as its sizes imply, got {len(whole) - 4:,}"),
+        (struct.pack("<7i", 8, 5, 2**31 - 1, 2, 1, 9, 4) + bytes(99), "not a file of llama2.c: expected sizes at its beginning"),
         (b"\xff" * 64, "not a file of llama2.c: expected sizes at its beginning"),
         (struct.pack("<7i", 7, 5, 1, 3, 1, 9, 4) + bytes(99), "H: expected a divisor of d_e = 7"),
     ):

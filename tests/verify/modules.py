@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 N_V, ELL_MAX, D_E, D_MLP, H = 23, 11, 6, 13, 2
+SEPARATOR = 17  # a token
 
 
 class Norm(nn.Module):
@@ -83,6 +84,8 @@ class Decoder(nn.Module):
         if self.causal and self.bug != "no mask":
             mask = {"transposed": mask.triu(), "inverted": ~mask.tril()}.get(self.bug, mask.tril())
         X = self.tokens(x)
+        if self.bug == "separator not embedded":
+            X[x == SEPARATOR] = 0
         if self.bug != "no positions":
             X = X + self.positions[:ell]
         if self.bug == "dropout on":

@@ -16,7 +16,7 @@ from transalg.cpu.fingerprint import made_of, version
 from transalg.model.mlp import MLPS
 
 BLOCK = 16  # rows of W: as many as one register or two hold numbers
-MANY_ROWS = 256  # from which on torch's own product is the fastest
+MANY_ROWS = 256  # from which on torch's own product is faster than that of W with one row
 LEAST_STEP = 6.1e-5  # of quantised X, below which torch's kernel does not go
 LARGEST = 63  # a product of 8 by 8 bits adds pairs in 16 on CPUs without VNNI: 2 · 255 · 63 is what they hold
 # the operators themselves: what torch.ops puts around them takes longer than a small product
@@ -174,13 +174,11 @@ class PackedLinear(FloatLinear):
         self.packed = made_of(W, _packed)
 
     def multiply(self, X: Tensor) -> Tensor:
-        if X.size(0) >= MANY_ROWS:
-            return F.linear(X, self.W, self.b)
         Y: Tensor = ONEDNN(X, self.packed, self.b, "none", [], "")
         return Y
 
     def activated(self, X: Tensor, activation: Activation) -> Tensor:
-        if X.size(0) >= MANY_ROWS or activation not in FUSED:
+        if activation not in FUSED:
             return super().activated(X, activation)
         name, variant = FUSED[activation]
         Y: Tensor = ONEDNN(X, self.packed, self.b, name, [], variant)

@@ -1,12 +1,14 @@
 """What one pass of a model gives for a text: tokens for its masks, its class, its embedding, its log-probability."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from transalg.checks import integer
+from transalg.cpu import pack
 from transalg.data.files import Progress, no_progress
 from transalg.formal.domains import refuse
 from transalg.hyper import Hyper
@@ -28,6 +30,9 @@ from transalg.tasks.predictions import (
 
 TokenRows = Sequence[Sequence[int]]
 ROWS = 32  # in one pass
+TOKENS = 4096  # in one pass, at most, unless one row has more
+OF_ONE_LENGTH = 512  # tokens, from which on rows of another length are another pass
+WORTH = 1024  # tokens, from which on packing a model for one pass over them costs less time than it saves
 Pooling = Literal["mean", "first", "max"]
 
 
@@ -64,14 +69,35 @@ def embed(model: Transformer[Hyper], rows: TokenRows, pooling: Pooling = "mean",
     """A vector for every row, from the last layer (of the encoder, if there is one): mean or maximum over its tokens, or the first token's."""
     if pooling not in get_args(Pooling):
         raise refuse("pooling", "mean, first or max", pooling)
-    vectors = torch.zeros(len(rows), model.hyper.d_e)
-    for index in by_length(rows, ROWS):
-        ids, lengths = padded([rows[i] for i in index], model.device)
+    copies = Counter(map(tuple, rows))  # what occurs twice is computed once
+    distinct = list(copies)
+    model = pack(model) if sum(map(len, distinct)) >= WORTH else model
+    vectors = torch.zeros(len(distinct), model.hyper.d_e)
+    for index in passes(distinct):
+        ids, lengths = padded([distinct[i] for i in index], model.device)
         X, layout = _last_layer(model, ids, lengths)
         pooled = {"first": POOLINGS["bos"], "mean": POOLINGS["mean"], "max": POOLINGS["max"]}[pooling]
         vectors[index] = pooled.compute(_as_they_are, X, layout).float().cpu()
-        progress(len(index))
-    return vectors
+        progress(sum(copies[distinct[i]] for i in index))
+    places = {row: i for i, row in enumerate(distinct)}
+    return vectors[[places[tuple(row)] for row in rows]]
+
+
+def passes(rows: TokenRows) -> Iterator[list[int]]:
+    """The indices of the rows in passes of about as many tokens, sorted by length; of one length where there are enough of it.
+
+    Rows of one length need no mask, and are copied neither into a padded batch nor back.
+    """
+    some, tokens = list[int](), 0
+    for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
+        length = len(rows[i])
+        if some and (tokens + length > TOKENS or (tokens >= OF_ONE_LENGTH and length > len(rows[some[-1]]))):
+            yield some
+            some, tokens = [], 0
+        some.append(i)
+        tokens += length
+    if some:
+        yield some
 
 
 def _as_they_are(X: Tensor, picked: Tensor | slice | None = None) -> Tensor:

@@ -43,7 +43,7 @@ def _encoder(config: Settings) -> dict[str, Any]:
     return {
         "N_V": config.size("vocab_size"),
         "ell_max": config.size("max_position_embeddings", 512),
-        "L": config.size("num_hidden_layers"),
+        "L": config.layers("num_hidden_layers"),
         "H": config.size("num_attention_heads"),
         "d_e": d_e,
         "d_mlp": config.size("intermediate_size"),

@@ -16,6 +16,8 @@ from transalg.runs.metadata import Metadata
 from transalg.runs.paths import read_options
 from transalg.tokenization import Tokenizer
 
+PADS = ("[PAD]", "<pad>", "<|pad|>")  # what others call it
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -61,12 +63,18 @@ def write_tokenizer(run: Exported, folder: Path) -> None:
     names = {"mask_token": special.mask, "bos_token": special.bos, "eos_token": special.eos}
     if isinstance(run.hyper, EHyper):
         names |= {"cls_token": special.bos, "sep_token": special.eos}
-    if special.never:
-        names["pad_token"] = special.never[0]
+    names["pad_token"] = _pad(core, run)
     settings: dict[str, Any] = {name: core.id_to_token(one) for name, one in names.items() if one is not None}
     write_json(folder / "special_tokens_map.json", settings)
     settings |= {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": run.hyper.ell_max, "clean_up_tokenization_spaces": False}
     write_json(folder / "tokenizer_config.json", settings)
+
+
+def _pad(core: tokenizers.Tokenizer, run: Exported) -> int | None:
+    """A token to fill a batch with, which masks hide: the one that is never written, one that is called so, or eos."""
+    special = run.hyper.special_tokens
+    called = [one for one in map(core.token_to_id, PADS) if one is not None]
+    return [*special.never, *called, special.eos][0]
 
 
 def write_json(path: Path, values: Any) -> None:

@@ -7,7 +7,7 @@ from transalg.interop.family import Family
 from transalg.interop.gpt2 import GPT2
 from transalg.interop.llama import GEMMA, LLAMA, MISTRAL, NEOX, QWEN2, QWEN3
 from transalg.interop.marian import BLENDERBOT, MARIAN, PEGASUS
-from transalg.interop.settings import Settings
+from transalg.interop.settings import Settings, shown
 
 FAMILIES = (
     GPT2,
@@ -34,14 +34,18 @@ def family_of(config: Settings, names: Collection[str] = ()) -> Family:
         model_type = config.text("model_type")
         candidates = [family for family in FAMILIES if family.model_type == model_type]
         if not candidates:
-            raise ValueError(f"{config.where}: model_type: expected one of {known}, got {model_type!r}: this architecture is not supported")
+            raise ValueError(
+                f"{config.where}: model_type: expected one of {known}, got {shown(model_type)}: this architecture is not supported"
+            )
     architectures = config.values.get("architectures")
     if isinstance(architectures, list) and architectures:
         for family in candidates:
             if architectures[0] in family.architectures:
                 return family
         heads = ", ".join(dict.fromkeys(one for family in candidates for one in family.architectures))
-        raise ValueError(f"{config.where}: architectures: expected one of {heads}, got {architectures[0]!r}: this head is not supported")
+        raise ValueError(
+            f"{config.where}: architectures: expected one of {heads}, got {shown(architectures[0])}: this head is not supported"
+        )
     for family in candidates:
         if {family.marker, family.marker.removeprefix(family.prefix), family.prefix + family.marker} & {*names}:
             return family

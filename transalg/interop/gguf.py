@@ -126,7 +126,7 @@ def _sizes(config: Settings, architecture: str) -> dict[str, Any]:
         "N_V": config.values["N_V"],
         "tied": config.values["tied"],
         "ell_max": config.size(named("context_length")),
-        "L": config.size(named("block_count")),
+        "L": config.layers(named("block_count")),
         "H": config.size(named("attention.head_count")),
         "d_e": config.size(named("embedding_length")),
         "d_mlp": config.size(named("feed_forward_length")),

@@ -37,7 +37,7 @@ def hyper(config: Settings) -> DHyper:
     return DHyper(
         N_V=config.size("vocab_size"),
         ell_max=config.size(config.any_of("n_positions", "n_ctx")),
-        L=config.size("n_layer"),
+        L=config.layers("n_layer"),
         H=config.size("n_head"),
         d_e=d_e,
         d_mlp=config.size("n_inner", 4 * d_e),

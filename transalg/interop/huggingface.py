@@ -81,7 +81,7 @@ def _embedding(folder: Path) -> dict[str, Any] | None:
     try:
         modules = json.loads(path.read_text(encoding="utf-8"))
         kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: not a list of modules as sentence-transformers writes it") from error
     result: dict[str, Any] = {"normalize": False}
     for kind, name in kinds:

@@ -77,7 +77,7 @@ def _sizes(config: Settings) -> dict[str, Any]:
     return {
         "N_V": config.size("vocab_size"),
         "ell_max": config.size("max_position_embeddings", 2048),
-        "L": config.size("num_hidden_layers"),
+        "L": config.layers("num_hidden_layers"),
         "H": config.size("num_attention_heads"),
         "d_e": config.size("hidden_size"),
         "d_mlp": config.size("intermediate_size"),
@@ -123,7 +123,7 @@ def _rotary_part(config: Settings) -> float:
 
 def _band(config: Settings) -> Fields:
     """A sliding window: of all layers in Mistral, of those that layer_types names in Qwen."""
-    L, model_type = config.size("num_hidden_layers"), config.text("model_type")
+    L, model_type = config.layers("num_hidden_layers"), config.text("model_type")
     if model_type == "mistral":
         return {"band": config.size("sliding_window"), "band_pattern": "1"} if config.has("sliding_window") else {}
     if not config.flag("use_sliding_window", False):

@@ -14,6 +14,7 @@ from transalg.hyper import DHyper, SpecialTokens
 from transalg.interop.checkpoint import Checkpoint
 from transalg.interop.names import halves
 from transalg.interop.pieces import SPACE, beginning_with, sentence_pieces
+from transalg.interop.settings import LAYERS
 from transalg.interop.vocabulary import IDS, read_vocabulary
 
 HEADER = struct.Struct("<7i")
@@ -51,7 +52,7 @@ def _hyper(path: Path) -> DHyper:
     if len(header) < HEADER.size:
         raise ValueError(f"{path}: not a file of llama2.c: expected seven integers at its beginning")
     d_e, d_mlp, L, H, H_kv, N_V, ell_max = HEADER.unpack(header)
-    if min(d_e, d_mlp, L, H, H_kv, abs(N_V), ell_max) < 1:
+    if min(d_e, d_mlp, L, H, H_kv, abs(N_V), ell_max) < 1 or L > LAYERS:
         raise ValueError(f"{path}: not a file of llama2.c: expected sizes at its beginning, got {HEADER.unpack(header)}")
     try:
         return DHyper(

@@ -65,8 +65,8 @@ def _reader(positions: str, norm_first: bool, activation: str) -> Callable[[Sett
         return EDHyper(
             N_V=config.size("vocab_size"),
             ell_max=config.size("max_position_embeddings", 1024),
-            L_enc=config.size("encoder_layers"),
-            L_dec=config.size("decoder_layers"),
+            L_enc=config.layers("encoder_layers"),
+            L_dec=config.layers("decoder_layers"),
             H=config.size("encoder_attention_heads"),
             d_e=config.size("d_model"),
             d_mlp=config.size("encoder_ffn_dim"),

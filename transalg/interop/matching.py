@@ -12,7 +12,7 @@ from transalg.interop.family import Family
 from transalg.interop.names import numbers, their_shapes
 from transalg.interop.weights import Weights
 
-LISTED = 8  # names in a message, at most
+LISTED, SHAPES = 8, 3  # names and shapes in a message, at most
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _check_shapes(weights: Weights, needed: dict[str, tuple[int, ...]], places: 
         if weights.shape(places[name]) != shape
     ]
     if wrong:
-        more = f"; and {len(wrong) - LISTED} more" if len(wrong) > LISTED else ""
-        raise ValueError(f"{weights.where}: expected the shapes that config.json implies: {'; '.join(wrong[:LISTED])}{more}")
+        more = f"; and {len(wrong) - SHAPES} more" if len(wrong) > SHAPES else ""
+        raise ValueError(f"{weights.where}: expected the shapes that config.json implies: {'; '.join(wrong[:SHAPES])}{more}")
 
 
 def _check_copy(weights: Weights, copy: str, original: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from transalg.checks import is_integer, is_real
 
 LARGEST = 2**31  # no size of a model is larger
+LAYERS = 10_000  # no model has more: names of tensors are made for each
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,13 @@ class Settings:
         if not is_integer(value) or not 1 <= value < LARGEST:
             raise self.wrong(name, "a whole number, 1 or more", value)
         return int(value)
+
+    def layers(self, name: str) -> int:
+        """How many layers."""
+        count = self.size(name)
+        if count > LAYERS:
+            raise self.wrong(name, f"at most {LAYERS:,} layers", count)
+        return count
 
     def number(self, name: str, default: float | None = None) -> float:
         value = self.values.get(name)
@@ -81,13 +89,14 @@ class Settings:
         value = self.values.get(name)
         value = default if value is None else value
         if value != expected:
-            raise ValueError(f"{self.where}: {name}: expected {json.dumps(expected)}, {why}; got {_shown(value)}")
+            raise ValueError(f"{self.where}: {name}: expected {json.dumps(expected)}, {why}; got {shown(value)}")
 
     def wrong(self, name: str, expected: str, value: object) -> ValueError:
-        return ValueError(f"{self.where}: {name}: expected {expected}, got {_shown(value)}")
+        return ValueError(f"{self.where}: {name}: expected {expected}, got {shown(value)}")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value in a message, cut where it is long."""
     text = "nothing" if value is None else json.dumps(value, default=str)
     return text if len(text) <= 60 else text[:59] + "…"
 
@@ -101,5 +110,5 @@ def read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON: {str(error).splitlines()[0]}") from error
     if not isinstance(data, dict):
-        raise ValueError(f"{path}: expected a table, got {_shown(data)}")
+        raise ValueError(f"{path}: expected a table, got {shown(data)}")
     return data

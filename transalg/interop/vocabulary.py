@@ -105,8 +105,13 @@ def _byte_pairs(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
 
 def _word_pieces(path: Path, settings: Settings) -> tokenizers.Tokenizer:
     """BERT's."""
-    words = path.read_text(encoding="utf-8").splitlines()
+    try:
+        words = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected a token in every line, in UTF-8, got other bytes") from error
     named = {name: settings.text(name, default) for name, default in BERT_NAMES.items()}
+    if words and named["unk_token"] not in words:
+        raise ValueError(f"{path}: expected a line {named['unk_token']}, the token of unknown words, got none")
     model = models.WordPiece(vocab={word: i for i, word in enumerate(words)}, unk_token=named["unk_token"])
     core = tokenizers.Tokenizer(model)
     accents = settings.values.get("strip_accents")

@@ -97,7 +97,7 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 def _inside(index: Path, name: str) -> Path:
     """A file beside the index; never one elsewhere."""
-    if Path(name).name != name:
+    if Path(name).name != name or name in ("", ".."):
         raise ValueError(f"{index}: weight_map: expected files in the same folder, got {name!r}")
     return index.with_name(name)
 

@@ -14,6 +14,7 @@ BOUND = 1e-8  # in float64, of what must not change
 TINY = 1e-13  # less than this is no change
 STEP, SLOPE = 1e-6, 1e-5  # of finite differences: the step, and how far from the gradient they may be, by its norm
 SHOWN = 4  # names in a message
+TOKENS = 1024  # of a vocabulary that are tried, at most
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,39 @@ def context(subject: Subject) -> Finding:
         for s in range(subject.ell):
             if unchanged(replace(batch, z=subject.other(batch.z, s))).any():
                 return Finding("context", "broken", f"another token at {s + 1} of z does not change P")
+    if tokens := _not_embedded(subject):
+        return Finding(
+            "context", "broken", f"nothing depends on the vectors of tokens {_listed(list(map(str, tokens)))}: they are not embedded"
+        )
     return Finding("context", "holds", "P depends on the tokens it has to see")
+
+
+def _not_embedded(subject: Subject) -> list[int]:
+    """The tokens on whose vectors P does not depend, as a table of embeddings looks them up; not as a tied unembedding uses them."""
+    looked_up: list[tuple[Tensor, Tensor]] = []
+
+    def note(part: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        looked_up.extend((ids, output) for ids in inputs[:1] if output.requires_grad)
+        return output.clone()  # so that nobody changes what is noted
+
+    tables = [part for part in subject.module.modules() if isinstance(part, nn.Embedding) and part.num_embeddings == subject.N_V]
+    handles = [part.register_forward_hook(note) for part in tables]
+    tokens = torch.randperm(subject.N_V, generator=subject.generator)[:TOKENS]
+    rows = -(-len(tokens) // subject.ell)
+    batch, ids = subject.batch((subject.ell,) * rows), tokens[torch.arange(rows * subject.ell) % len(tokens)].view(rows, subject.ell)
+    try:
+        log_p = subject.log_p(replace(batch, x=ids))
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not looked_up:
+        return []
+    value = torch.stack(log_p).square().mean()
+    used = torch.zeros(subject.N_V, dtype=torch.bool)
+    for (at, _), part in zip(looked_up, torch.autograd.grad(value, [one for _, one in looked_up], allow_unused=True), strict=True):
+        if part is not None:
+            used[at[part.any(dim=-1)]] = True
+    return sorted(tokens[~used[tokens]].tolist())
 
 
 def positions(subject: Subject) -> Finding:
