@@ -14,6 +14,7 @@ ROOT = Path(transalg.__file__).parent
 # Top to bottom. CONTRIBUTING.md shows the same list, and tests/test_docs.py compares them.
 TREE = [
     "atomic",
+    "reading",
     "checks",
     "formal.notation",
     "formal.tree",
@@ -172,9 +173,14 @@ TREE = [
     "runs.options",
     "runs.paths",
     "runs.texts",
+    "runs.lock",
+    "runs.schema",
+    "runs.state",
     "runs.metadata",
+    "runs.tensors",
     "runs.checkpoints",
     "runs.folder",
+    "runs.swap",
     "runs.models",
     "runs",
     "inference.ensemble",

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import IO, Any, Literal, overload
 
 StrPath = str | os.PathLike[str]
 SUFFIX = ".part"  # of what is not complete
+CHECKPOINTS = ("best.safetensors", "last.safetensors", "best", "last")  # one of these, or its options or metrics: a run's folder
 
 
 @overload
@@ -36,10 +38,11 @@ def atomic_path(path: StrPath) -> Iterator[Path]:
 
     When the block ends, the temporary file is synced to disk and renamed to `path`. On any exception it is removed, and `path` stays as it was.
     An OSError becomes a ValueError, "{path}: cannot be written: {reason}", unless it names another file or is of a pipe or a socket.
-    The permissions are those of any new file. A symbolic link stays, and its target is replaced. A device or a pipe cannot be replaced:
-    the path is then `path` itself.
+    The permissions are those of any new file. A symbolic link stays, and its target is replaced; but a link in the folder of a run, which
+    may come from a stranger, is a ValueError. A device or a pipe cannot be replaced: the path is then `path` itself.
     """
     target = Path(path)
+    refuse_links_of_runs(target)
     if target.exists() and not (target.is_file() or target.is_dir()):
         with _reported(target, target):
             yield target
@@ -61,9 +64,32 @@ def atomic_path(path: StrPath) -> Iterator[Path]:
         sync_to_disk(resolved.parent)
 
 
+def refuse_links_of_runs(path: Path) -> None:
+    """A ValueError if a part of a path is a link in the folder of a run: whoever made the run chose what it points to."""
+    path = path.absolute()
+    for part in (path, *path.parents):
+        if part.is_symlink() and any(_is_run(folder) for folder in part.parents):
+            raise ValueError(
+                f"{part}: is a link in the folder of a run, and nothing is written through it; remove it, or choose another file"
+            )
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in ("config.toml", "metrics.jsonl", *CHECKPOINTS))
+
+
 def temporary_path(path: Path) -> Path:
     """A name beside `path` that no other writer has; hidden, and short enough for any name of `path`."""
     return path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}{SUFFIX}")
+
+
+def discard(path: Path) -> None:
+    """Remove a file, a link or a folder, whichever it is; never what a link points to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def sync_to_disk(path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from transalg.cli import VERBS, check_names
 from transalg.hyper import DHyper, EDHyper, from_dict, preset
 from transalg.hyper.cost import flops_per_token
-from transalg.runs.config import FLOPS, MINUTES, Config, Train, default_epochs, ell_max_for, meant, read
+from transalg.reading import read_toml
+from transalg.runs.config import FLOPS, MINUTES, Config, Train, default_epochs, ell_max_for, meant
 from transalg.runs.synonyms import SYNONYMS
 from transalg.tasks import TASKS
 
@@ -141,10 +142,10 @@ def test_what_is_refused(given: dict[str, Any], said: str) -> None:
 def test_bad_files(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     with pytest.raises(ValueError, match=r"a\.toml: cannot be read: No such file"):
-        read(path)
+        read_toml(path)
     path.write_text("task = = 3\n")
     with pytest.raises(ValueError, match=r"a\.toml: not TOML: .*line 1"):
-        read(path)
+        read_toml(path)
 
 
 def test_hyperparameters_as_data() -> None:

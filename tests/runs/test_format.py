@@ -112,6 +112,7 @@ def test_a_newer_sharded_checkpoint_is_refused_too(tmp_path: Path) -> None:
 
 
 def test_metadata_is_written_as_it_is_read() -> None:
+    spaces = {"observation": {"kind": "discrete", "n": 3}, "action": {"kind": "discrete", "n": 2}}
     metadata = Metadata(
         task="lm",
         hyper=small(DHyper),
@@ -119,16 +120,21 @@ def test_metadata_is_written_as_it_is_read() -> None:
         data="digest",
         step=3,
         val_loss=0.5,
-        state={"step": 3},
+        state={"step": 3, "tokens": 7, "seconds": 0.5, "place": {"epoch": 0, "batch": 3}},
         files={},
         embedding={"pooling": "mean"},
-        episodes=[{"name": "taxi"}],
+        episodes=[{"name": "taxi", "world": "Taxi", "expert": 7.5, "random": None} | spaces],
     )
     assert Metadata.from_json(metadata.to_json()) == metadata
     assert json.loads(metadata.to_json()).keys() == {"format", *(each.name for each in fields(Metadata))}
-    for damaged in ("[]", "{}", '{"format": 1}', '{"format": "1", "task": "lm"}'):
-        with pytest.raises(ValueError, match="its metadata has no"):
+    for damaged, said in (
+        ("[]", r"metadata: expected an object, got \[\]"),
+        ("{}", "format: expected a whole number from 1 to 1, got None"),
+        ('{"format": 1}', "task: is missing in the metadata"),
+        ('{"format": "1", "task": "lm"}', "format: expected a whole number from 1 to 1, got '1'"),
+    ):
+        with pytest.raises(ValueError, match=said):
             Metadata.from_json(damaged)
     for never in (0, -3, True, 1.0, None):
-        with pytest.raises(ValueError, match="its metadata has no format"):
+        with pytest.raises(ValueError, match="format: expected a whole number"):
             Metadata.from_json(json.dumps(json.loads(metadata.to_json()) | {"format": never}))

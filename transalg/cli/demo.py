@@ -56,7 +56,8 @@ class Demo:
             return
         from transalg.cli.pictures import write_picture
         from transalg.inference.run import Run
-        from transalg.runs.config import Config, read
+        from transalg.reading import read_toml
+        from transalg.runs.config import Config
         from transalg.training.curves import curves, read_metrics
         from transalg.training.start import train
         from transalg.training.watch import Watch
@@ -67,7 +68,7 @@ class Demo:
         runs: dict[str, Run] = {}
         for name in RUNS:
             path = self.out / name / "config.toml"
-            if path.exists() and read(path).get("data") != name:
+            if path.exists() and read_toml(path).get("data") != name:
                 raise ValueError(f"{self.out / name}: holds another run; give --out another folder")
         for i, (name, options) in enumerate(RUNS.items(), 1):
             console.print(f"\n[bold]{i}. {TITLES[name]}[/]")

@@ -27,14 +27,15 @@ def demo(out: Path, steps: int | None = None, episodes: int = EPISODES) -> None:
     from transalg.cli.play import play
     from transalg.evaluation.tasks import evaluate_tasks, find_task
     from transalg.inference.run import Run
-    from transalg.runs.config import Config, read
+    from transalg.reading import read_toml
+    from transalg.runs.config import Config
     from transalg.training.curves import curves, read_metrics
     from transalg.training.start import train
     from transalg.training.watch import Watch
 
     console, start, run_folder = Console(highlight=False), time.monotonic(), out / "gato"
     config_file = run_folder / "config.toml"
-    if config_file.exists() and read(config_file).get("task") != "gato":
+    if config_file.exists() and read_toml(config_file).get("task") != "gato":
         raise ValueError(f"{run_folder}: holds another run; give --out another folder")
     console.print("\n[bold]1. One model (Gato) learns to balance, to swing up, to drive, to read letters and to write[/]")
     options = OPTIONS | ({"train": {"steps": steps}} if steps else {})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
+from transalg.atomic import atomic_write
 from transalg.cli.generate import Generate
 from transalg.cli.predict import Predict
 from transalg.cli.using import CheckpointName, load_runs
@@ -130,7 +131,8 @@ class Trace:
         if self.html is not None:
             from transalg.trace.page import page
 
-            _write(self.html, page(trace))
+            with atomic_write(self.html) as file:
+                file.write(page(trace))
         if self.json:
             from transalg.trace.export import as_data
 
@@ -248,17 +250,6 @@ def _read(
     if longest is not None and len(ids) > longest:
         raise ValueError(f"{option}: expected at most ell_max = {longest} tokens with {'bos and eos' if eos else 'bos'}, got {len(ids)}")
     return ids
-
-
-def _write(path: Path, text: str) -> None:
-    """An atomic write: a full disk leaves the file as it was."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ValueError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _check_lines(algorithm: Algorithm, lines: list[int]) -> None:

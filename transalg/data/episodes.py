@@ -5,7 +5,6 @@ episodes.jsonl     a line for each episode: where its timesteps are, its return,
 00000.safetensors  a tensor for each part of the spaces, a row for each timestep; 00001.safetensors, …
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 
 from transalg.atomic import StrPath
 from transalg.checks import is_integer, is_real
+from transalg.reading import parse_json, shown
 from transalg.tokenization.modalities import Steps
 from transalg.tokenization.spaces import Array, Box, Discrete, Image, Leaf, Spaces, Text, from_json, leaves
 
@@ -206,11 +206,11 @@ def _read(path: Path) -> str:
 
 def _object(text: str, where: object) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: not JSON: {error.msg}; {REPAIR}") from error
+        value = parse_json(text)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}; {REPAIR}") from error
     if not isinstance(value, dict):
-        raise ValueError(f"{where}: expected a JSON object, got {value!r}")
+        raise ValueError(f"{where}: expected a JSON object, got {shown(value)}")
     return value
 
 

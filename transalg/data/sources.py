@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from transalg.data import files, tables
 from transalg.data.builtin import NAMES, Kind
 from transalg.data.files import Progress, no_progress
+from transalg.reading import parse_json
 
 DocumentUnit = Literal["file", "paragraph", "line"]
 TooLong = Literal["error", "skip", "cut"]  # what becomes of pairs and labelled texts that are longer than a row of the model
@@ -188,9 +189,9 @@ def _json_objects(path: Path, progress: Progress) -> Iterator[tuple[int, Mapping
         if not text.strip():
             continue
         try:
-            row = json.loads(text)
+            row = parse_json(text)
         except ValueError as error:
-            raise ValueError(f"{path}:{line}: not JSON: {error}") from error
+            raise ValueError(f"{path}:{line}: {error}") from error
         if not isinstance(row, dict):
             raise ValueError(f"{path}:{line}: expected a JSON object with a name for every value, got {type(row).__name__}")
         yield line, row

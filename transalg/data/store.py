@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from transalg.atomic import temporary_path
 from transalg.data.files import Progress, no_progress
 from transalg.data.sources import Record, Source
+from transalg.reading import read_json
 from transalg.tokenization import Tokenizer
 
 FORMAT = 3  # of the files
@@ -95,7 +96,7 @@ def _in_order(data: Store, labels: tuple[str, ...], source: Source) -> Store:
 def load(folder: Path) -> Store:
     """A store that is on disk."""
     try:
-        fields = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        fields = read_json(folder / "meta.json")
         meta = Meta(**fields | {"streams": tuple(fields["streams"]), "labels": tuple(fields["labels"])})
         tokens: dict[str, TokenIDs] = {stream: np.memmap(folder / f"{stream}.tokens", meta.dtype, "r") for stream in meta.streams}
         bounds: dict[str, NDArray[np.int64]] = {stream: np.memmap(folder / f"{stream}.bounds", np.int64, "r") for stream in meta.streams}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from transalg.data import files, tables
 from transalg.data.sources import JSON_LINES, SURROGATE
+from transalg.reading import parse_json
 
 ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8, as Python's surrogateescape decodes them
 HINT = "name yours with --column"
@@ -43,9 +44,9 @@ def _of_json(lines: Iterable[tuple[int, str]], column: str) -> Iterator[TextRow]
         if not line.strip():
             continue
         try:
-            values = json.loads(line)
+            values = parse_json(line)
         except ValueError as error:
-            yield TextRow(number, line, _not_utf8(line) or f"not JSON: {error}")
+            yield TextRow(number, line, _not_utf8(line) or str(error))
             continue
         if not isinstance(values, dict):
             yield TextRow(number, line, f"expected a JSON object with a name for every value, got {type(values).__name__}")

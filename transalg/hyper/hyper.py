@@ -4,7 +4,7 @@ What a field may be, what it needs and what it learns, the units say: `embedding
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from math import inf
 from typing import Any, ClassVar, TypeVar
@@ -19,6 +19,7 @@ from transalg.hyper.norm import NORMS
 from transalg.hyper.pooling import POOLINGS
 from transalg.hyper.positions import POSITIONS
 from transalg.hyper.special import HasSpecialTokens, SpecialTokens
+from transalg.reading import shown
 
 Value = bool | int | float | str | tuple[float, ...] | SpecialTokens | None  # of a field
 REGULARISATION = ("dropout", "attention_dropout", "label_smoothing")
@@ -379,16 +380,31 @@ def from_dict(data: Mapping[str, Any]) -> DHyper | EHyper | EDHyper:
         kind.__name__: kind for kind in (DHyper, GatoHyper, EHyper, ClassifierHyper, EDHyper)
     }
     values = dict(data)
-    kind = kinds.get(values.pop("kind", ""))
+    kind = kinds.get(str(values.pop("kind", "")))
     if kind is None:
-        raise ValueError(f"kind: expected {', '.join(kinds)}, got {data.get('kind')!r}")
+        raise ValueError(f"kind: expected {', '.join(kinds)}, got {shown(data.get('kind'))}")
     unknown = values.keys() - {each.name for each in fields(kind)}
     if unknown:
-        raise ValueError(f"{min(unknown)}: Algorithm {kind.algorithm} has no such hyperparameter")
+        raise ValueError(f"{shown(min(unknown))[1:-1]}: Algorithm {kind.algorithm} has no such hyperparameter")
+    missing = [each.name for each in fields(kind) if each.default is MISSING and each.name not in values]
+    if missing:
+        raise ValueError(f"{missing[0]}: is missing")
     if isinstance(values.get("special"), dict):
-        values["special"] = SpecialTokens(**values["special"] | {"never": tuple(values["special"].get("never", ()))})
+        values["special"] = _special(values["special"])
     arguments: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     return kind(**arguments)
+
+
+def _special(data: Mapping[str, Any]) -> SpecialTokens:
+    known, never = {each.name for each in fields(SpecialTokens)}, data.get("never", ())
+    for name in data.keys() - known:
+        raise ValueError(f"special: expected {', '.join(sorted(known))}, got {shown(name)} as well")
+    for name in ("mask", "bos", "eos"):
+        if name not in data:
+            raise ValueError(f"special.{name}: is missing")
+    if not isinstance(never, list | tuple) or not isinstance(data.get("context_bos", True), bool):
+        raise ValueError("special: expected a list of IDs as never, and true or false as context_bos")
+    return SpecialTokens(**{**data, "never": tuple(never)})
 
 
 def _close(name: str, hyper: Hyper) -> str:

@@ -30,7 +30,7 @@ from transalg.model.architectures import Model
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
 from transalg.runs.models import device_named, load_model
-from transalg.runs.paths import read_options
+from transalg.runs.paths import load_config
 from transalg.tasks import Ability, find
 from transalg.tokenization import Tokenizer
 from transalg.tokenization.modalities import Image, Spaces, Vocabulary, encode_observation
@@ -89,7 +89,9 @@ class Run:
             warnings.warn(f"{folder}: there is no best checkpoint before the first validation; this is the last one", NoBest, stacklevel=4)
         model, metadata = load_model(folder, device_named(device), checkpoint)
         tokenizer = run_folder.load_tokenizer(folder, model.hyper)
-        config = Config.from_dict(read_options(folder / run_folder.CONFIG))
+        config = load_config(folder / run_folder.CONFIG)
+        if config.task != metadata.task:
+            raise ValueError(f"{folder / run_folder.CONFIG}: task: expected {metadata.task}, as in the checkpoint, got {config.task}")
         episodes = tuple(metadata.episodes or ())
         return cls((folder,), metadata.task, (model,), tokenizer, metadata.labels, (config,), metadata.embedding or {}, episodes)
 

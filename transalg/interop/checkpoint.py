@@ -10,13 +10,14 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from transalg.atomic import sync_to_disk, temporary_path
+from transalg.atomic import discard, refuse_links_of_runs, sync_to_disk, temporary_path
 from transalg.hyper import Hyper
 from transalg.hyper.shapes import shapes
 from transalg.runs import checkpoints
 from transalg.runs import folder as run_folder
 from transalg.runs.config import DERIVED, Config
 from transalg.runs.metadata import Metadata
+from transalg.runs.tensors import MODEL
 from transalg.tasks import TASKS
 from transalg.tokenization import Tokenizer
 
@@ -41,6 +42,7 @@ class Checkpoint:
 
 def check_target(out: Path, *, overwrite: bool) -> None:
     """Whether a folder may be written here."""
+    refuse_links_of_runs(out)
     if out.exists() and not (overwrite and out.is_dir()):
         expected = "--overwrite replaces it" if out.is_dir() else "expected a folder that does not exist"
         raise ValueError(f"{out}: exists already; {expected}")
@@ -59,8 +61,8 @@ def write_run(checkpoint: Checkpoint, out: Path, source: str, *, overwrite: bool
     with new_folder(out, overwrite=overwrite) as part:
         tokenizer.save(part / run_folder.TOKENIZER)
         (part / run_folder.CONFIG).write_text(config.toml(), encoding="utf-8")
-        tensors = ((checkpoints.MODEL + name, tensor) for name, tensor in checkpoint.tensors)
-        named_shapes = {checkpoints.MODEL + name: shape for name, shape in shapes(hyper).items()}
+        tensors = ((MODEL + name, tensor) for name, tensor in checkpoint.tensors)
+        named_shapes = {MODEL + name: shape for name, shape in shapes(hyper).items()}
         checkpoints.save_one_by_one(run_folder.checkpoint_file(part, run_folder.BEST), named_shapes, checkpoint.dtype, tensors, metadata)
 
 
@@ -84,10 +86,22 @@ class new_folder:
                 for path in self.part.iterdir():
                     if path.is_file():
                         sync_to_disk(path)
-                if self.out.exists():
-                    shutil.rmtree(self.out)
-                self.part.rename(self.out)
+                self._take_the_place()
         finally:
             shutil.rmtree(self.part, ignore_errors=True)
         if isinstance(error, OSError):
             raise ValueError(f"{self.out}: cannot be written: {error.strerror or error}") from error
+
+    def _take_the_place(self) -> None:
+        """Of a folder that was there before, which goes when the new one has its name."""
+        old = temporary_path(self.out.absolute())
+        replaces = self.out.exists()
+        if replaces:
+            self.out.rename(old)
+        try:
+            self.part.rename(self.out)
+        except BaseException:
+            if replaces:
+                old.rename(self.out)
+            raise
+        discard(old)

@@ -13,7 +13,7 @@ from transalg.hyper import EDHyper, EHyper, Hyper
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
 from transalg.runs.metadata import Metadata
-from transalg.runs.paths import read_options
+from transalg.runs.paths import load_config
 from transalg.tokenization import Tokenizer
 
 PADS = ("[PAD]", "<pad>", "<|pad|>")  # what others call it
@@ -37,7 +37,7 @@ class Exported:
 def open_run(folder: Path, checkpoint: run_folder.Checkpoint = run_folder.BEST) -> Exported:
     metadata = run_folder.model_metadata(folder, checkpoint)
     tokenizer = run_folder.load_tokenizer(folder, metadata.hyper)
-    config = Config.from_dict(read_options(folder / run_folder.CONFIG))
+    config = load_config(folder / run_folder.CONFIG)
     return Exported(folder, metadata, config, tokenizer, run_folder.model_tensors(folder, checkpoint))
 
 

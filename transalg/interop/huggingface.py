@@ -1,6 +1,5 @@
 """Hugging Face's folders: config.json, weights, a tokenizer; for encoders what sentence-transformers says about pooling."""
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from transalg.interop.names import joined, taken_apart
 from transalg.interop.settings import Settings, read_json
 from transalg.interop.vocabulary import read_vocabulary, special_tokens
 from transalg.interop.weights import Weights, open_weights
+from transalg.reading import read_json as read_any_json
 from transalg.runs.checkpoints import write_safetensors
 
 SYSTEMS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma": "Gemma", "gpt_neox": "GPTNeoX"}
@@ -78,10 +78,10 @@ def _embedding(folder: Path) -> dict[str, Any] | None:
     path = folder / "modules.json"
     if not path.exists():
         return None
+    modules = read_any_json(path)
     try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
         kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a list of modules as sentence-transformers writes it") from error
     result: dict[str, Any] = {"normalize": False}
     for kind, name in kinds:

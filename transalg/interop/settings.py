@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transalg import reading
 from transalg.checks import is_integer, is_real
 
 LARGEST = 2**31  # no size of a model is larger
@@ -103,12 +104,7 @@ def shown(value: object) -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file that is a table."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON: {str(error).splitlines()[0]}") from error
+    data = reading.read_json(path)
     if not isinstance(data, dict):
         raise ValueError(f"{path}: expected a table, got {shown(data)}")
     return data

@@ -78,6 +78,12 @@ def unsharded(parameter: Tensor) -> Tensor:
     return full
 
 
+def local_part(parameter: Tensor) -> Tensor:
+    """What this process has of a tensor: all of it unless it is sharded."""
+    part: Tensor = parameter.to_local() if is_sharded(parameter) else parameter  # type: ignore[attr-defined]
+    return part
+
+
 @torch.no_grad()
 def initialise(module: nn.Module, hyper: Hyper, generator: torch.Generator | None = None) -> None:
     """γ = 1 (0 where the scale is 1 + γ), biases and β = 0, running statistics 0 and 1, all else drawn: W ∼ 𝒩(0, σ²).

@@ -1,13 +1,13 @@
 """Checkpoints: tensors as safetensors, with metadata as JSON in the header; one file, or a folder of shards. Nothing is pickled."""
 
 import json
-import shutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,17 +16,16 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from transalg.atomic import atomic_path, atomic_write, sync_to_disk
-from transalg.model.parameters import is_sharded
+from transalg.atomic import atomic_path, atomic_write, discard, sync_to_disk, temporary_path
+from transalg.model.parameters import is_sharded, local_part
+from transalg.reading import read_text, shown
 from transalg.runs.metadata import Metadata, NewerFormat
-
-if TYPE_CHECKING:  # takes 1.5 s to import: only sharded checkpoints wait for it
-    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from transalg.runs.tensors import DTYPES, MODEL, OPTIMISER, Kind, compare, model_kinds, optimiser_kinds, require_finite
 
 Tensors = dict[str, Tensor]
 KEY = "transalg"  # of the metadata in a header
-MODEL, OPTIMISER = "model.", "optimiser."  # prefixes of names
 SHARDED_METADATA = "facts.json"
+LONGEST = 300  # characters of a reason that a library gives
 UNCHANGED = "the previous checkpoint is unchanged"
 
 
@@ -75,23 +74,72 @@ def write_safetensors(
 
 def load(path: Path) -> tuple[Tensors, Metadata]:
     """The tensors of a file, and their metadata."""
-    return _read(path, with_tensors=True)
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, _metadata(file)  # noqa: SIM118
 
 
 def load_metadata(path: Path) -> Metadata:
     """The metadata of a file, from its header alone."""
-    return _read(path, with_tensors=False)[1]
+    with _opened(path) as file:
+        return _metadata(file)
 
 
-def _read(path: Path, *, with_tensors: bool) -> tuple[Tensors, Metadata]:
+def load_model(place: Path) -> tuple[Tensors, Metadata]:
+    """The parameters of a file, or of a folder of shards, by name, and their metadata; a ValueError unless they are those of such a model."""
+    if place.is_dir():
+        metadata, kinds = load_sharded_metadata(place), sharded_kinds(place)
+        names = _model_names(kinds, metadata, place)
+        tensors = {name: _unknown(kinds[stored].shape, kinds[stored].dtype) for name, stored in names.items()}
+        load_sharded(place, {names[name]: tensor for name, tensor in tensors.items()})
+    else:
+        with _opened(place) as file:
+            metadata = _metadata(file)
+            names = _model_names({name: _kind(file, name) for name in file.keys()}, metadata, place)  # noqa: SIM118
+            tensors = {name: file.get_tensor(stored) for name, stored in names.items()}
+    require_finite(tensors, place)
+    return tensors, metadata
+
+
+def _model_names(kinds: Mapping[str, Kind], metadata: Metadata, where: Path) -> dict[str, str]:
+    """The parameters, and the names that they are stored under."""
+    stored = [name for name in kinds if not name.startswith(OPTIMISER)]
+    names = {name.removeprefix(MODEL): name for name in stored}
+    if len(names) != len(stored):
+        raise ValueError(f"{where}: some tensors come twice, with {MODEL} before the name and without; restore the file from a copy")
+    found = {name: kinds[stored] for name, stored in names.items()}
+    compare(found, model_kinds(metadata.hyper, found, where), where, "its model")
+    return names
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file, open. What goes wrong is a ValueError with its name."""
     try:
+        if path.exists() and not path.is_file():
+            raise ValueError("expected a file")  # a pipe would wait for ever
         with safe_open(path, "pt") as file:
-            metadata = Metadata.from_json((file.metadata() or {})[KEY])
-            return {name: file.get_tensor(name) for name in file.keys()} if with_tensors else {}, metadata  # noqa: SIM118
+            yield file
     except FileNotFoundError as error:
         raise ValueError(f"{path}: there is no such file") from error
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+        if str(error).startswith(f"{path}: "):
+            raise
         raise _unreadable(path, error) from error
+
+
+def _metadata(file: Any) -> Metadata:
+    return Metadata.from_json((file.metadata() or {})[KEY])
+
+
+def _kind(file: Any, name: str) -> Kind:
+    part = file.get_slice(name)
+    return Kind(tuple(part.get_shape()), DTYPES.get(part.get_dtype(), part.get_dtype()))
+
+
+def _unknown(shape: tuple[int, ...], dtype: torch.dtype | str) -> Tensor:
+    """A tensor to be filled: what is not filled is NaN, and will be noticed."""
+    assert isinstance(dtype, torch.dtype)
+    return torch.full(shape, torch.nan, dtype=dtype)
 
 
 def save_sharded(folder: Path, tensors: Tensors, metadata: Metadata) -> None:
@@ -100,15 +148,18 @@ def save_sharded(folder: Path, tensors: Tensors, metadata: Metadata) -> None:
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save as save_shards
 
-    part, first = folder.with_name(f".{folder.name}.part"), dist.get_rank() == 0
+    first, chosen = dist.get_rank() == 0, [temporary_path(folder)]
+    dist.broadcast_object_list(chosen)  # a name that nobody can have made a link of
+    part = chosen[0]
     if first:
-        shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
     dist.barrier()
     try:
         save_shards(tensors, storage_writer=HuggingFaceStorageWriter(str(part), save_distributed=True))
     except CheckpointException as error:
         reasons = {_reason(failure[0]) for failure in error.failures.values()}
+        if first:
+            discard(part)
         raise ValueError(f"{folder}: cannot be written: {', '.join(sorted(reasons))}; {UNCHANGED}") from error
     if first:
         files = {path.name: path.stat().st_size for path in sorted(part.glob("*.safetensors"))}
@@ -116,10 +167,10 @@ def save_sharded(folder: Path, tensors: Tensors, metadata: Metadata) -> None:
         sync_to_disk(part / SHARDED_METADATA)
         old = folder.with_name(f".{folder.name}.old")
         if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
+            discard(old)
             folder.rename(old)
         part.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        discard(old)
     dist.barrier()
 
 
@@ -130,13 +181,20 @@ def find_sharded(folder: Path) -> Path | None:
 
 def load_sharded_metadata(folder: Path) -> Metadata:
     """The metadata of a sharded checkpoint, if it is complete."""
+    path = folder / SHARDED_METADATA
+    text = read_text(path)
     try:
-        metadata = Metadata.from_json((folder / SHARDED_METADATA).read_text(encoding="utf-8"))
-        files = {path.name: path.stat().st_size for path in folder.glob("*.safetensors")}
-    except (OSError, ValueError, TypeError) as error:
+        metadata = Metadata.from_json(text)
+    except ValueError as error:
+        raise _unreadable(path, error) from error
+    try:
+        files = {each.name: each.stat().st_size for each in folder.glob("*.safetensors")}
+    except OSError as error:
         raise _unreadable(folder, error) from error
     if metadata.files != files:
-        raise _unreadable(folder, ValueError(f"expected the files {metadata.files}, got {files}"))
+        wrong = sorted(name for name in {*files, *(metadata.files or {})} if files.get(name) != (metadata.files or {}).get(name))
+        listed = f"{SHARDED_METADATA} lists" if metadata.files is not None else f"{SHARDED_METADATA} lists no"
+        raise _unreadable(folder, ValueError(f"expected the files and sizes that {listed} files, got others{_among(wrong)}"))
     return metadata
 
 
@@ -153,15 +211,20 @@ def load_sharded(folder: Path, tensors: Tensors) -> None:
         except CheckpointException as error:
             reasons = {_reason(failure[0]) for failure in error.failures.values()}
             raise _unreadable(folder, ValueError(", ".join(sorted(reasons)))) from error
+        except Exception as error:  # whatever the library meets in a damaged file
+            raise _unreadable(folder, error) from error
 
 
-def sharded_sizes(folder: Path) -> "dict[str, TensorStorageMetadata]":
-    """Size and dtype of every tensor of a sharded checkpoint, by name."""
+def sharded_kinds(folder: Path) -> dict[str, Kind]:
+    """Shape and dtype of every tensor of a sharded checkpoint, by name."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-    stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
-    return {name: each for name, each in stored.items() if isinstance(each, TensorStorageMetadata)}
+    try:
+        stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    except Exception as error:  # as above
+        raise _unreadable(folder, error) from error
+    return {name: Kind(tuple(each.size), each.properties.dtype) for name, each in stored.items() if isinstance(each, TensorStorageMetadata)}
 
 
 def state(model: nn.Module, optimisers: Iterable[Optimizer]) -> Tensors:
@@ -176,11 +239,12 @@ def state(model: nn.Module, optimisers: Iterable[Optimizer]) -> Tensors:
 
 
 @torch.no_grad()
-def restore(model: nn.Module, optimisers: Iterable[Optimizer], tensors: Tensors) -> None:
-    """Put all tensors of a run back, full ones into a model that may be sharded."""
+def restore(model: nn.Module, optimisers: Sequence[Optimizer], tensors: Tensors, where: Path) -> None:
+    """Put all tensors of a run back, full ones into a model that may be sharded. A ValueError, before any is, unless they are its own."""
     parameters, owners = _parameters(model), _owners(optimisers)
-    if {name for name in tensors if name.startswith(MODEL)} != {MODEL + name for name in parameters}:
-        raise ValueError("the checkpoint has other parameters than the model")
+    found = {name: Kind(tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+    _compare_all(found, parameters, optimisers, where)
+    require_finite(tensors, where)
     for key, value in tensors.items():
         if key.startswith(MODEL):
             parameter = parameters[key.removeprefix(MODEL)]
@@ -192,22 +256,35 @@ def restore(model: nn.Module, optimisers: Iterable[Optimizer], tensors: Tensors)
 
 
 @torch.no_grad()
-def restore_sharded(model: nn.Module, optimisers: Iterable[Optimizer], folder: Path) -> None:
+def restore_sharded(model: nn.Module, optimisers: Sequence[Optimizer], folder: Path) -> None:
     """The same from a sharded checkpoint, into a model that may be sharded in another way or not at all."""
     parameters, owners = _parameters(model), _owners(optimisers)
+    found = sharded_kinds(folder)
+    _compare_all(found if optimisers else {name: found[name] for name in found if name.startswith(MODEL)}, parameters, optimisers, folder)
     tensors: Tensors = {MODEL + name: parameter.detach() for name, parameter in parameters.items()}
-    for key, saved in sharded_sizes(folder).items():
-        if key.startswith(OPTIMISER):
+    for key, saved in found.items():
+        if key.startswith(OPTIMISER) and optimisers:
             name, _, symbol = key.removeprefix(OPTIMISER).rpartition(".")
-            parameter, dtype = parameters[name], saved.properties.dtype
-            alike = saved.size and saved.size == parameter.shape
+            parameter = parameters[name]
+            assert isinstance(saved.dtype, torch.dtype)
             value = (
-                torch.empty_like(parameter, dtype=dtype, requires_grad=False)
-                if alike
-                else torch.empty(saved.size, dtype=dtype, device=parameter.device)
+                torch.empty_like(parameter, dtype=saved.dtype, requires_grad=False)
+                if saved.shape
+                else torch.empty(saved.shape, dtype=saved.dtype, device=parameter.device)
             )
             owners[parameter].state[parameter][symbol] = tensors[key] = value
+    for tensor in tensors.values():
+        tensor.fill_(torch.nan)  # what no shard has is noticed so
     load_sharded(folder, tensors)
+    require_finite({name: local_part(tensor) for name, tensor in tensors.items()}, folder)
+
+
+def _compare_all(found: Mapping[str, Kind], parameters: Tensors, optimisers: Sequence[Optimizer], where: Path) -> None:
+    """The tensors of the model, and those of the optimisers, one after the other: a message speaks of one of them."""
+    of_model = {MODEL + name: Kind(tuple(parameter.shape), parameter.dtype) for name, parameter in parameters.items()}
+    compare({name: kind for name, kind in found.items() if not name.startswith(OPTIMISER)}, of_model, where, "the run's model")
+    of_optimiser = {name: kind for name, kind in found.items() if name.startswith(OPTIMISER)}
+    compare(of_optimiser, optimiser_kinds(parameters, optimisers, of_optimiser), where, "the optimiser that config.toml names")
 
 
 def _owners(optimisers: Iterable[Optimizer]) -> dict[Tensor, Optimizer]:
@@ -230,6 +307,10 @@ def _sharded_like(value: Tensor, parameter: Tensor) -> Tensor:
     return sharded
 
 
+def _among(names: list[str]) -> str:
+    return f", {', '.join(map(shown, names[:3]))} among them" if names else ""
+
+
 def _unreadable(path: Path, error: Exception) -> ValueError:
     if isinstance(error, NewerFormat):
         return ValueError(f"{path}: {error}")
@@ -241,4 +322,5 @@ def _reason(error: BaseException) -> str:
         return error.strerror
     if isinstance(error, KeyError):
         return "its header has no metadata"
-    return str(error).splitlines()[0].removeprefix("Error while serializing: ") if str(error) else type(error).__name__
+    line = str(error).splitlines()[0].removeprefix("Error while serializing: ") if str(error) else type(error).__name__
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

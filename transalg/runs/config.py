@@ -1,15 +1,14 @@
 """The options of a run as one frozen value: what the command line and the TOML file say, and the defaults that fill in the rest. No torch."""
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from math import ceil, inf
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import tomli_w
 
+from transalg.checks import is_integer
 from transalg.data.datasets import DataSets, dataset_name
 from transalg.data.sources import DocumentUnit, Source, TooLong
 from transalg.hyper import Hyper, SpecialTokens
@@ -298,7 +297,7 @@ class Config:
         values |= {"N_C": N_C} if "N_C" in names else {}
         if "d_e" in self.model or base is None:
             mlp = MLPS.get(str(values.get("activation", kind.paper("activation"))))  # an unknown one is refused below
-            values["d_mlp"] = self.model.get("d_mlp", mlp.usual_width(values["d_e"]) if mlp else 1)
+            values["d_mlp"] = self.model.get("d_mlp", mlp.usual_width(values["d_e"]) if mlp and is_integer(values["d_e"]) else 1)
         return kind(**values)
 
     def filled(self, hyper: Hyper, batches: int, rows: int, row_tokens: float) -> tuple["Config", int]:
@@ -389,17 +388,6 @@ def default_epochs(epochs: float, hyper: Hyper, rows: int, row_tokens: float) ->
     operations = 3 * flops_per_token(hyper, max(1, round(tokens))) * rows * tokens
     affordable = 60 * MINUTES * FLOPS / max(1.0, operations)
     return min(epochs, max(FEWEST, round(affordable, 1)))
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A TOML file of options."""
-    try:
-        options: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not TOML: {error}") from error
-    return options
 
 
 def _as_toml(table: dict[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,9 @@ def load_model(
     run: Path, device: torch.device | str = "cpu", checkpoint: run_folder.Checkpoint = run_folder.BEST
 ) -> tuple[Model, Metadata]:
     """The best or the last model of a run, ready for inference, and its metadata. Before the first validation there is only a last one."""
-    metadata = run_folder.model_metadata(run, checkpoint)
+    tensors, metadata = run_folder.load_checkpoint(run, checkpoint)
     model = build(metadata.hyper, device="meta")
-    model.load_state_dict({name: tensor.to(device) for name, tensor in run_folder.model_tensors(run, checkpoint).items()}, assign=True)
+    model.load_state_dict({name: tensor.to(device) for name, tensor in tensors.items()}, assign=True)
     model.requires_grad_(True)  # which assigned tensors do not
     return model.eval(), metadata
 

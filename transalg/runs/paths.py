@@ -6,19 +6,20 @@ from typing import Any
 
 import tomli_w
 
-from transalg.runs.config import Config, read, several
+from transalg.reading import read_toml
+from transalg.runs.config import Config, several
 
 OPTIONS = ("data", "valid")  # those that name files or folders of data
 TABLE = "paths"
 
 
-def with_paths(config: Config, folder: Path) -> str:
-    """config.toml of the run in a folder: its options, and where its data lie now."""
+def with_paths(config: Config, folder: Path, place: Path | None = None) -> str:
+    """config.toml of the run in a folder: its options, and where its data lie now; or will lie, if the run's files are in another place yet."""
     paths = dict[str, Any]()
     for option in OPTIONS:
         value = getattr(config, option)
         places = [
-            {"absolute": os.path.abspath(name), "relative": os.path.relpath(name, folder)} if Path(name).exists() else {}
+            {"absolute": os.path.abspath(name), "relative": os.path.relpath(name, folder)} if _exists(name, folder, place) else {}
             for name in several(value)  # built-in data are no file
         ]
         if any(places):
@@ -26,9 +27,20 @@ def with_paths(config: Config, folder: Path) -> str:
     return config.toml() + (f"\n{tomli_w.dumps({TABLE: paths})}" if paths else "")
 
 
+def load_config(file: Path) -> Config:
+    """config.toml of a run; a ValueError names the file."""
+    options = read_options(file)
+    if "task" not in options:
+        raise ValueError(f"{file}: task: is missing; restore the file from a copy")
+    try:
+        return Config.from_dict(options)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
 def read_options(file: Path) -> dict[str, Any]:
     """The options in a file. What config.toml of a run says of its data becomes the place where they are: beside the run, or where they were."""
-    options = read(file)
+    options = read_toml(file)
     paths = options.pop(TABLE, {})
     for option in OPTIONS:
         place, value = paths.get(option) if isinstance(paths, dict) else None, options.get(option)
@@ -38,6 +50,11 @@ def read_options(file: Path) -> dict[str, Any]:
             pairs = zip(value, place, strict=True)
             options[option] = [_located(name, one, file.parent) if isinstance(one, dict) and one else name for name, one in pairs]
     return options
+
+
+def _exists(name: str, folder: Path, place: Path | None) -> bool:
+    path = Path(name)
+    return path.exists() or (place is not None and path.is_relative_to(folder) and (place / path.relative_to(folder)).exists())
 
 
 def _located(name: str, place: dict[str, Any], folder: Path) -> str:

@@ -63,16 +63,6 @@ def file(out: Path, name: str) -> Path:
     return out / TEXTS / name
 
 
-def remove_unused(out: Path, used: tuple[str, ...]) -> None:
-    """Remove the texts of an earlier run in this folder, but for files that are used."""
-    names = {Path(name).resolve() for name in used}
-    for path in (out / TEXTS).rglob("*.jsonl"):
-        if path.resolve() not in names:
-            path.unlink()
-            _remove_empty(path.parent)
-    _remove_empty(out / TEXTS)
-
-
 def _remove_empty(folder: Path) -> None:
     with suppress(OSError):
         folder.rmdir()

@@ -1,17 +1,16 @@
 """A tokenizer: text ↔ token IDs, and which of them are mask, bos and eos (§4)."""
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable
 from functools import cached_property
-from pathlib import Path
 
 import tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from transalg.atomic import atomic_write
 from transalg.hyper import HasSpecialTokens, SpecialTokens
+from transalg.reading import parse_json, read_text, shown
 
 MASK, BOS, EOS = "<mask>", "<bos>", "<eos>"
 SPECIAL = (MASK, BOS, EOS)
@@ -157,15 +156,52 @@ class Tokenizer(HasSpecialTokens):
 
 
 def read_core(path: str | os.PathLike[str]) -> tokenizers.Tokenizer:
-    """What the library reads from tokenizer.json, which does not know the special tokens."""
+    """What the library reads from tokenizer.json, which does not know the special tokens. It neither cuts nor pads, and draws nothing.
+
+    Its post-processor is not used: bos and eos are added here.
+    """
+    text = read_text(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        json.loads(text)
-        return tokenizers.Tokenizer.from_str(text)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
+        parse_json(text)
+        core = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library raises Exception itself
-        raise ValueError(f"{path}: not a tokenizer.json: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"{path}: not a tokenizer.json: {str(error).removeprefix('not JSON: ').splitlines()[0]}") from error
+    except BaseException as error:
+        if not _panicked(error):
+            raise
+        raise ValueError(f"{path}: not a tokenizer.json: the library tokenizers cannot read it") from error
+    core.no_truncation()
+    core.no_padding()
+    if getattr(core.model, "dropout", None):
+        core.model.dropout = None
+    try:
+        _check_vocabulary(core)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; restore the file from a copy") from error
+    return core
+
+
+def _check_vocabulary(core: tokenizers.Tokenizer) -> None:
+    """Every token has an ID of its own."""
+    tokens: dict[int, str] = {}
+    for token, one in core.get_vocab().items():
+        if (other := tokens.setdefault(one, token)) != token:
+            first, second = sorted((token, other))
+            raise ValueError(f"model.vocab: expected an ID for every token, got {one} for both {shown(first)} and {shown(second)}")
+    if not tokens:
+        raise ValueError("model.vocab: expected tokens, got none")
+
+
+def check_unknown(core: tokenizers.Tokenizer) -> None:
+    """A ValueError unless the token for what the vocabulary lacks is one of it. Vocabularies of others may name one that they never need."""
+    unknown = getattr(core.model, "unk_token", None)
+    if unknown is not None and core.token_to_id(unknown) is None:
+        raise ValueError(f"model.unk_token: expected a token of the vocabulary, got {shown(unknown)}; restore the file from a copy")
+
+
+def _panicked(error: BaseException) -> bool:
+    """Whether the library's Rust code gave up; that is no Exception."""
+    return type(error).__name__ == "PanicException"
 
 
 def vocabulary_size(core: tokenizers.Tokenizer) -> int:

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from transalg import formal
+from transalg.atomic import atomic_path
 from transalg.formal.components import MultiHead, Norm
 from transalg.formal.decoders import LlamaTheta, Qwen3Theta
 from transalg.formal.domains import Scope, parameters
@@ -22,6 +23,7 @@ from transalg.formal.mask import bidirectional, unidirectional
 from transalg.formal.positions import rotary_frequencies, rotate, without_positions
 from transalg.formal.theta import SPECIAL, DTheta, EDTheta, EncoderTheta, ETheta, TransformerTheta
 from transalg.formal.tree import Theta
+from transalg.reading import parse_json
 from transalg.trace.export import summary, visible
 from transalg.trace.record import Axes, Inputs, Trace, function_of, run
 from transalg.trace.setting import Settings, Sizes
@@ -347,7 +349,7 @@ def load_theta(path: Path, kind: type[TransformerTheta]) -> TransformerTheta:
     try:
         named = load_file(path)
         with safe_open(path, "pt") as file:
-            special = json.loads((file.metadata() or {}).get("special", "null"))
+            special = parse_json((file.metadata() or {}).get("special", "null"))
     except (OSError, SafetensorError, ValueError) as error:
         raise ValueError(f"{path}: expected a safetensors file of θ: {error}") from error
     try:
@@ -362,6 +364,7 @@ def save_theta(theta: TransformerTheta, path: Path) -> None:
         raise ValueError(f"{path}: expected a θ without running statistics, for which the file has no place, got one of batch_norm")
     named = {name: part.clone(memory_format=torch.contiguous_format) for name, part in theta.named().items()}
     try:
-        save_file(named, path, None if theta.special is None else {"special": json.dumps(theta.special)})
+        with atomic_path(path) as temporary:
+            save_file(named, temporary, None if theta.special is None else {"special": json.dumps(theta.special)})
     except SafetensorError as error:
         raise ValueError(f"{path}: cannot be written: {error}") from error

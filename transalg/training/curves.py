@@ -1,11 +1,12 @@
 """The curves of runs: loss and learning rate, from metrics.jsonl."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transalg.reading import parse_json, read_text
 from transalg.runs.folder import METRICS
+from transalg.runs.schema import count, mapping, number, record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -13,16 +14,23 @@ if TYPE_CHECKING:
 AXES = {"step": "step", "tokens": "tokens read", "seconds": "seconds of training"}
 
 
+def _check_line(name: str, values: object) -> None:
+    record({"step": count, "tokens": count, "seconds": number}, closed=False)(name, values)
+    mapping(number)(name, values)
+
+
 def read_metrics(run: Path) -> list[dict[str, float]]:
     """The metrics of a run."""
     path = run / METRICS
-    try:
-        text = path.read_text(encoding="utf-8")
-        metrics = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]  # a kill may leave half a line
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON lines: {error}") from error
+    text = read_text(path)
+    metrics = []
+    for i, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), 1):  # a kill may leave half a line
+        try:
+            values = parse_json(line)
+            _check_line("metrics", values)
+        except ValueError as error:
+            raise ValueError(f"{path}:{i}: {error}") from error
+        metrics.append(values)
     if not metrics:
         raise ValueError(f"{path}: has no steps yet")
     return metrics

@@ -4,24 +4,25 @@ import math
 import shutil
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch.distributed.tensor import DTensor
 
-from transalg.data.batches import DataPosition
 from transalg.data.rows import Batch
 from transalg.data.shuffle import derive_seed
 from transalg.model import EDTransformer, build
+from transalg.model.parameters import local_part
 from transalg.optimisation.optimisers import optimisers, scale_eta, set_eta
 from transalg.optimisation.schedules import lr_factor
-from transalg.runs import checkpoints
+from transalg.runs import checkpoints, swap
 from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
 from transalg.runs.metadata import Metadata
+from transalg.runs.state import State
+from transalg.runs.tensors import MODEL
 from transalg.tasks import find
 from transalg.tasks.examples import augmented
 from transalg.tasks.losses import Objective
@@ -43,27 +44,6 @@ CLASSES = ("W_c", "b_c")  # parameters with a row for every class
 EARLY, EARLY_SECONDS = 100, 60.0  # the first checkpoint is written after this fraction of the steps, or after this time
 
 
-@dataclass
-class State:
-    """The progress of a run."""
-
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0  # of training, without validation
-    place: DataPosition = field(default_factory=DataPosition)
-    best: dict[str, float] | None = None  # the figures of the best validation
-    best_step: int = 0
-    waited: int = 0  # validations without an improvement since
-    losses: list[float] = field(default_factory=list)  # of the steps since the last line of metrics
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "State":
-        best = data.get("best")
-        if isinstance(best, float):  # runs of 0.1.0 have the loss alone
-            best = {"val_loss": best}
-        return cls(**data | {"place": DataPosition(**data["place"]), "best": best})
-
-
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended."""
@@ -82,11 +62,19 @@ class Outcome:
         return Run.load(self.out)
 
 
+def first_checkpoint(prepared: Prepared) -> int:
+    """The step after which a run has a checkpoint, at the latest."""
+    options = prepared.config.train
+    assert options.save_every
+    return min(options.save_every, max(1, prepared.steps // EARLY))
+
+
 class Loop:
     """One run in this process: its model, its optimisers, its state."""
 
-    def __init__(self, prepared: Prepared, out: Path, world: World, report: Report, resume: bool) -> None:
-        self.prepared, self.out, self.world, self.report = prepared, out, world, report
+    def __init__(self, prepared: Prepared, out: Path, world: World, report: Report, resume: bool, place: Path | None = None) -> None:
+        """Until the first checkpoint of a run that replaces an earlier one in `out`, its files are in another place."""
+        self.prepared, self.final, self.out, self.world, self.report = prepared, out, place or out, world, report
         self.config, self.hyper, self.options = prepared.config, prepared.hyper, prepared.config.train
         self.task = find(self.config.task).bound(prepared.labels)
         self.state = State()
@@ -117,6 +105,7 @@ class Loop:
             scale_eta(self.optimisers, self.options.fine_tuning, pretrained)
         if resume:
             self._resume()
+        self.saved = self.state.step > 0
         if self.options.compile:
             self.objective = torch.compile(self.objective)  # type: ignore[assignment]
         bfloat16 = self.options.dtype == "bfloat16"
@@ -145,23 +134,24 @@ class Loop:
         self.report.note(note + (f"; new: {', '.join(new[:6])}" if new else ""))
 
     def _resume(self) -> None:
-        folder, path = checkpoints.find_sharded(self.out / run_folder.LAST), run_folder.checkpoint_file(self.out, run_folder.LAST)
-        if folder is not None and not path.exists():
-            metadata = checkpoints.load_sharded_metadata(folder)
-            checkpoints.restore_sharded(self.model, self.optimisers, folder)
-        elif path.exists():
-            tensors, metadata = checkpoints.load(path)
-            try:
-                checkpoints.restore(self.model, self.optimisers, tensors)
-            except (ValueError, KeyError, RuntimeError) as error:
-                raise ValueError(f"{path}: cannot be resumed from: {str(error).splitlines()[0]}") from error
-        else:
+        place = run_folder.find_place(self.out, run_folder.LAST)
+        if place is None:
             raise ValueError(f"{self.out}: there is no checkpoint to resume from")
+        if place.is_dir():
+            metadata = checkpoints.load_sharded_metadata(place)
+            checkpoints.restore_sharded(self.model, self.optimisers, place)
+        else:
+            tensors, metadata = checkpoints.load(place)
+            checkpoints.restore(self.model, self.optimisers, tensors, place)
         if metadata.state is None:
-            raise ValueError(f"{path}: cannot be resumed from: it has no state of training")
+            raise ValueError(f"{place}: state: is missing in the metadata, so training cannot be resumed from it")
         self.state = State.from_dict(metadata.state)
-        if self.world.first:
-            forget_after(self.out, self.state.step)
+        best, is_new = run_folder.find_place(self.out, run_folder.BEST), self.state.best_step == self.state.step
+        if best is None and self.state.best is not None and not is_new:  # a kill came between the two of them if it is new
+            raise ValueError(
+                f"{run_folder.checkpoint_file(self.out, run_folder.BEST)}: is missing, but the best model was reached at step "
+                f"{self.state.best_step:,}; restore it from a copy, or --overwrite starts over"
+            )
         self.report.note(f"Resuming at step {self.state.step:,}")
 
     # The loop -------------------------------------------------------------------------------------------------------------
@@ -178,15 +168,18 @@ class Loop:
         measured, estimated = list[float](), False
         batches = self.prepared.plan.forever(self.prepared.train, state.place)
         first_step = state.step
-        early = min(save_every, max(1, steps // EARLY))
-        start_time, saved = time.monotonic(), state.step > 0
+        early = first_checkpoint(self.prepared)
+        start_time = time.monotonic()
+        if self.world.first:
+            forget_after(self.out, state.step)
+        self._complete_best()
         with Interrupt() as interrupt, Metrics(self.out, self.world.first, tensorboard=options.tensorboard) as metrics:
             while state.step < steps:
                 place, rows, index = next(batches)
                 start = time.perf_counter()
                 batch = rows.batch(np.asarray(index))
                 eta = self._set_eta(steps)
-                overdue = not saved and time.monotonic() - start_time > EARLY_SECONDS
+                overdue = not self.saved and time.monotonic() - start_time > EARLY_SECONDS
                 loss, stop_requested, overdue = self._step(batch, interrupt.stop_requested, overdue)
                 state.step, state.place, state.tokens = state.step + 1, place, state.tokens + batch.tokens
                 elapsed = time.perf_counter() - start
@@ -209,8 +202,7 @@ class Loop:
                 if stop_requested and state.step < steps:
                     reason = "interrupted"
                 if state.step % save_every == 0 or state.step == early or overdue or last:
-                    self._save()
-                    saved = True
+                    self._save(metrics)
                 if last:
                     break
             if reason != "interrupted":
@@ -272,6 +264,7 @@ class Loop:
     def _validate(self, metrics: Metrics) -> None:
         state = self.state
         if self.sample is None:
+            self._save_first(metrics)
             self._save_best(self.state.step, None)
             return
         figures = self._figures(self.sample)
@@ -279,10 +272,12 @@ class Loop:
         is_best = better(self.options.select, figures, state.best)
         if is_best:
             state.best, state.best_step, state.waited = figures, state.step, 0
-            self._save_best(state.step, figures["val_loss"])
         else:
             state.waited += 1
         metrics.write(state.step, state.tokens, state.seconds, **figures)
+        self._save_first(metrics)
+        if is_best:
+            self._save_best(state.step, figures["val_loss"])
         self.report.validation(state.step, figures, is_best)
 
     def _figures(self, sample: ValidationSample) -> dict[str, float]:
@@ -319,24 +314,50 @@ class Loop:
             task=self.task.name, hyper=self.hyper, labels=self.prepared.labels, data=self.prepared.digest, episodes=self.prepared.episodes
         )
 
-    def _save(self) -> None:
-        shards = [_local(parameter) for parameter in self.model.parameters()]
+    def _save_first(self, metrics: Metrics) -> None:
+        """A best checkpoint never comes before the first last one: a run that has one and not the other has lost something."""
+        if not self.saved:
+            self._save(metrics)
+
+    def _complete_best(self) -> None:
+        """Write the best checkpoint if a kill came between the last one and it."""
+        state = self.state
+        if not state.step or run_folder.find_place(self.out, run_folder.BEST) is not None:
+            return
+        assert self.options.eval_every
+        if self.sample is None and state.step % self.options.eval_every == 0:
+            self._save_best(state.step, None)
+        elif state.best is not None and state.best_step == state.step:
+            self._save_best(state.step, state.best["val_loss"])
+
+    def _save(self, metrics: Metrics) -> None:
+        shards = [local_part(parameter.detach()) for parameter in self.model.parameters()]
         largest = max(float(shard.abs().amax().nan_to_num(nan=math.inf)) for shard in shards if shard.numel())
         self._require_finite("a weight", float(self.world.total(torch.tensor([largest], dtype=torch.float64))))
         self._write(run_folder.LAST, checkpoints.state(self.model, self.optimisers), replace(self._metadata(), state=asdict(self.state)))
+        self.saved = True
+        if self.out != self.final:
+            metrics.close()
+            if self.world.first:
+                swap.complete(self.final)
+            self.world.wait()
+            self.out = self.final
+            metrics.open(self.out)
 
     def _restore_best(self) -> None:
-        folder, path = self.out / run_folder.BEST, run_folder.checkpoint_file(self.out, run_folder.BEST)
-        if path.exists():
-            tensors = checkpoints.load(path)[0]
-            checkpoints.restore(self.model, [], {checkpoints.MODEL + name: tensor for name, tensor in tensors.items()})
+        place = run_folder.find_place(self.out, run_folder.BEST)
+        if place is None:
+            raise ValueError(f"{run_folder.checkpoint_file(self.out, run_folder.BEST)}: was removed while the run trained")
+        if place.is_dir():
+            checkpoints.restore_sharded(self.model, [], place)
         else:
-            checkpoints.restore_sharded(self.model, [], folder)
+            tensors = checkpoints.load(place)[0]
+            checkpoints.restore(self.model, [], {MODEL + name: tensor for name, tensor in tensors.items()}, place)
 
     def _save_best(self, step: int, val_loss: float | None) -> None:
         tensors = checkpoints.state(self.model, [])
         if not self.options.shard:
-            tensors = {name.removeprefix(checkpoints.MODEL): tensor for name, tensor in tensors.items()}
+            tensors = {name.removeprefix(MODEL): tensor for name, tensor in tensors.items()}
         self._write(run_folder.BEST, tensors, replace(self._metadata(), step=step, val_loss=val_loss))
 
     def _write(self, name: str, tensors: checkpoints.Tensors, metadata: Metadata) -> None:
@@ -358,12 +379,7 @@ class Loop:
             return
         self.report.end()
         saved = f"an earlier checkpoint is in {self.out}" if run_folder.last_metadata(self.out) else "there is no checkpoint yet"
+        saved += f", and the earlier run in {self.final} is unchanged" if self.out != self.final else ""
         raise ValueError(
             f"{what} is {value} at step {self.state.step}: start over with a smaller --train.eta (it was {self.options.eta:.3g}); {saved}"
         )
-
-
-def _local(parameter: torch.Tensor) -> torch.Tensor:
-    """This process's part of a parameter."""
-    parameter = parameter.detach()
-    return parameter.to_local() if isinstance(parameter, DTensor) else parameter

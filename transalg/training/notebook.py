@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from transalg.runs.swap import place_of
 from transalg.training.curves import curves, read_metrics
 from transalg.training.report import Report
 from transalg.training.watch import shown_figures
@@ -78,7 +79,7 @@ class Notebook(Report):
 
     def _draw_curves(self) -> None:
         try:
-            metrics = read_metrics(self.run)
+            metrics = read_metrics(place_of(self.run))
         except ValueError:  # no line yet
             return
         file = io.BytesIO()

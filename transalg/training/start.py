@@ -1,7 +1,6 @@
 """A run starts, or continues: what the folder may contain already, which options may change, what is written first."""
 
 import os
-import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
@@ -10,23 +9,27 @@ from typing import Any
 
 import torch
 
-from transalg.atomic import SUFFIX, atomic_write
+from transalg.atomic import SUFFIX, atomic_write, discard
+from transalg.reading import read_text, shown
 from transalg.runs import folder as run_folder
+from transalg.runs import swap
 from transalg.runs.config import Config, several
+from transalg.runs.lock import LOCK, locked
 from transalg.runs.metadata import Metadata
-from transalg.runs.paths import read_options, with_paths
-from transalg.runs.texts import TEXTS, Texts, remove_unused
+from transalg.runs.paths import load_config, read_options, with_paths
+from transalg.runs.texts import TEXTS, Texts
 from transalg.tasks import find
 from transalg.tokenization import Tokenizer
-from transalg.training.loop import Loop, Outcome
+from transalg.training.loop import Loop, Outcome, first_checkpoint
 from transalg.training.machine import busy_cores, choose_dtype, choose_threads, computes_in_bfloat16
 from transalg.training.memory import keep_memory
+from transalg.training.metrics import last_step
 from transalg.training.prepare import Prepared, prepare
 from transalg.training.prepare_episodes import prepare_episodes
 from transalg.training.processes import World, connect, launch, restarted
 from transalg.training.report import Report
 
-LAUNCH = ".launch"  # the file that tells which torchrun started a run
+FILLED = ("optimizer", "eta", "warmup", "seed", "eval_every", "save_every")  # of `train`: every run's config.toml has them
 RESUMABLE_OPTIONS = (  # of `train`: they may change when a run continues
     "steps",
     "epochs",
@@ -58,10 +61,24 @@ def train(
 
     Texts of a Python program are written to the run's folder first, where the options name them as files. To resume, they have to be the same.
     """
-    report = report or Report()
+    first = os.environ.get("RANK", "0") == "0"
+    with locked(out) if first else nullcontext():
+        if first:
+            swap.require_no_links(out)
+            swap.settle(out)
+        try:
+            return _train(config, out, resume, changes or {}, overwrite, report or Report(), texts)
+        finally:
+            if first:
+                discard(out / swap.NEW)
+
+
+def _train(
+    config: Config | None, out: Path, resume: bool, changes: dict[str, Any], overwrite: bool, report: Report, texts: Texts | None
+) -> Outcome:
     may_continue = resume or (restarted() and _launched_by(out) == launch())
     resume = may_continue and (out / run_folder.CONFIG).exists()
-    options = _resumed_options(out, changes or {}) if resume else config
+    options = _resumed_options(out, changes) if resume else config
     if options is None:
         raise ValueError(f"{out}: there is no run to resume")
     if not options.data:
@@ -72,7 +89,7 @@ def train(
     try:
         if world.size > 1:  # the first process may have made the folder before another looks
             resume = world.agreed(resume)
-            options = _resumed_options(out, changes or {}) if resume else config or options
+            options = _resumed_options(out, changes) if resume else config or options
         if not resume and world.first:
             _check_new(options, out, may_continue, overwrite)
         report = report if world.first else Report()
@@ -80,47 +97,97 @@ def train(
             options = _with_threads(options, report)
         if options.train.threads:
             torch.set_num_threads(options.train.threads)
+        replaces = world.agreed(not resume and overwrite and any((out / name).exists() for name in swap.FILES))
+        place = out / swap.NEW if replaces else out
+        if replaces and world.first:
+            swap.begin(out, () if texts else (*several(options.data), *several(options.valid)))
         if not world.first:
             world.wait()
-        with texts.written(out) if texts and world.first and not resume else nullcontext():
+        with texts.written(place) if texts and world.first and not resume else nullcontext():
             if texts and world.first and resume:
                 texts.compare(out)
-            prepared, last = _prepare(options, out, world, report, resume=resume, overwrite=overwrite)
+            if texts and replaces:
+                options = _renamed(options, out, place)
+            prepared, last = _prepare(options, out, place, world, report, resume=resume)
         keep_memory()
-        return Loop(prepared, out, world, report, last is not None).run()
+        loop = Loop(prepared, out, world, report, last is not None, place)
+        if resume and world.first:  # nothing of a run that cannot be resumed is changed
+            _remove_incomplete(out)
+            _write_config(out, prepared)
+        return loop.run()
     finally:
         world.end()
 
 
-def _prepare(
-    options: Config, out: Path, world: World, report: Report, *, resume: bool, overwrite: bool
-) -> tuple[Prepared, Metadata | None]:
-    """Everything but the model, once the run's first files are written; and what the last checkpoint says, if the run has one."""
+def _prepare(options: Config, out: Path, place: Path, world: World, report: Report, *, resume: bool) -> tuple[Prepared, Metadata | None]:
+    """Everything but the model, once a new run's first files are written; and what the last checkpoint says, if the run has one."""
     last = run_folder.last_metadata(out) if resume else None
     tokenizer = None
     if last:
+        _require_same_task(options, last, out)
         tokenizer = run_folder.load_tokenizer(out, last.hyper)
     elif resume or not world.first:
-        tokenizer = Tokenizer.load(out / run_folder.TOKENIZER)
+        tokenizer = Tokenizer.load(place / run_folder.TOKENIZER)
     if find(options.task).records == "episodes":
         prepared = prepare_episodes(options, out, report, tokenizer, resumed=last is not None)
     else:
         prepared = prepare(options, out, report, tokenizer, last.labels if last else None)
+    prepared = replace(prepared, config=_renamed(prepared.config, place, out))
     if options.train.dtype == "auto":
         prepared = _with_dtype(prepared, world.device, report)
-    if last and (last.data or prepared.digest) != prepared.digest:
-        raise ValueError(f"{', '.join(several(options.data))}: is not what it was when {out} was started; restore it, or start over")
+    if last:
+        _require_same(prepared, last, out)
     if world.first:
-        if resume:
-            _remove_incomplete(out)
-            _write_config(out, prepared)
-            if last is None:
-                report.note("No checkpoint yet: from the start")
-                (out / run_folder.METRICS).unlink(missing_ok=True)
-        else:
-            _write_new(out, prepared, overwrite)
+        if resume and last is None:
+            _require_nothing(prepared, out)
+            report.note("No checkpoint yet: from the start")
+        elif not resume:
+            _write_new(out, place, prepared)
         world.wait()
     return prepared, last
+
+
+def _require_same_task(options: Config, last: Metadata, out: Path) -> None:
+    if options.task != last.task:
+        raise ValueError(f"{out / run_folder.CONFIG}: task: expected {last.task}, as in the last checkpoint, got {options.task}")
+
+
+def _require_same(prepared: Prepared, last: Metadata, out: Path) -> None:
+    """A ValueError unless data and model of a resumed run are those of its last checkpoint."""
+    if (last.data or prepared.digest) != prepared.digest:
+        data = ", ".join(several(prepared.config.data))
+        raise ValueError(f"{data}: is not what it was when {out} was started; restore it, or start over")
+    saved, ours = last.hyper.to_dict(), prepared.hyper.to_dict()
+    for name, value in saved.items():
+        if ours[name] != value:
+            raise ValueError(
+                f"{out / run_folder.CONFIG}: model.{name}: expected {shown(value)}, as in the last checkpoint, got {shown(ours[name])}; "
+                "a resumed run keeps its model"
+            )
+
+
+def _require_nothing(prepared: Prepared, out: Path) -> None:
+    """A ValueError if a run without a last checkpoint had one: it would start over, and replace what is left of it."""
+    found = [name for name in swap.CHECKPOINTS if (out / name).exists()]
+    done, first = last_step(out), first_checkpoint(prepared)
+    if found or done > first:
+        left = found[0] if found else f"{run_folder.METRICS} with {done:,} steps"
+        raise ValueError(
+            f"{run_folder.checkpoint_file(out, run_folder.LAST)}: is missing, but {out} has {left}; restore it from a copy, "
+            "or --overwrite starts over, or --init fine-tunes what is left into another --out"
+        )
+
+
+def _renamed(options: Config, old: Path, new: Path) -> Config:
+    """The options with the texts of a Python program, which lie in a run's folder, under another name of that folder."""
+    before, after = f"{old / TEXTS}{os.sep}", f"{new / TEXTS}{os.sep}"
+
+    def name(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(name(each) for each in value)
+        return after + value.removeprefix(before) if isinstance(value, str) and value.startswith(before) else value
+
+    return options if old == new else replace(options, data=name(options.data), valid=name(options.valid))
 
 
 def _with_threads(options: Config, report: Report) -> Config:
@@ -141,7 +208,8 @@ def _with_dtype(prepared: Prepared, device: torch.device, report: Report) -> Pre
 def _check_new(config: Config, out: Path, may_continue: bool, overwrite: bool) -> None:
     """Whether a new run may start here."""
     names = {path.name for path in out.iterdir()} if out.is_dir() else {""} if out.exists() else set()
-    before_start = {name for name in names if name in (run_folder.TOKENIZER, LAUNCH, TEXTS) or _incomplete(name)}
+    names.discard(LOCK)  # this process's
+    before_start = {name for name in names if name in (run_folder.TOKENIZER, swap.LAUNCH, TEXTS) or _incomplete(name)}
     if names and not overwrite and not (may_continue and names == before_start):
         raise ValueError(f"{out}: exists already; --resume continues it, --overwrite starts over")
     if config.init and Path(config.init).resolve() == out.resolve():
@@ -157,12 +225,17 @@ def _check_new(config: Config, out: Path, may_continue: bool, overwrite: bool) -
 
 def _launched_by(out: Path) -> str | None:
     """Which torchrun started the run in this folder."""
-    return (out / LAUNCH).read_text(encoding="utf-8") if (out / LAUNCH).exists() else None
+    return read_text(out / swap.LAUNCH) if (out / swap.LAUNCH).exists() else None
 
 
 def _resumed_options(out: Path, changes: dict[str, Any]) -> Config:
     """The options of the run in this folder, with those changed that may change."""
-    saved = read_options(out / run_folder.CONFIG)
+    file = out / run_folder.CONFIG
+    saved, config = read_options(file), load_config(file)
+    saved = {"train": {}, "model": {}} | saved
+    for name in FILLED if config.data else ():
+        if name not in saved["train"]:
+            raise ValueError(f"{file}: train.{name}: is missing, which every run has; restore the file from a copy")
     for table, prefix in ((changes, "--"), (changes.get("model", {}), "--model."), (changes.get("train", {}), "--train.")):
         saved_table = saved if table is changes else saved[prefix.strip("-.")]
         for name, value in table.items():
@@ -176,32 +249,23 @@ def _resumed_options(out: Path, changes: dict[str, Any]) -> Config:
     changed = {name: value for name, value in changes.get("train", {}).items() if name in RESUMABLE_OPTIONS}
     if "steps" in changed or "epochs" in changed:
         changed = {"steps": None, "epochs": None} | changed
-    config = Config.from_dict(saved)
     one_process = {} if "RANK" in os.environ else {"shard": False}
     return replace(config, train=replace(config.train, **changed | one_process))
 
 
-def _write_new(out: Path, prepared: Prepared, overwrite: bool) -> None:
-    """The files that a run has before its first step."""
-    if overwrite and out.exists():
-        checkpoint_files = (run_folder.checkpoint_file(out, name).name for name in (run_folder.BEST, run_folder.LAST))
-        for name in (run_folder.CONFIG, run_folder.TOKENIZER, run_folder.METRICS, *checkpoint_files):
-            (out / name).unlink(missing_ok=True)
-        for name in (run_folder.BEST, run_folder.LAST, run_folder.TENSORBOARD):
-            shutil.rmtree(out / name, ignore_errors=True)
-        remove_unused(out, (*several(prepared.config.data), *several(prepared.config.valid)))
-    out.mkdir(parents=True, exist_ok=True)
+def _write_new(out: Path, place: Path, prepared: Prepared) -> None:
+    """The files that a run has before its first step; in another place if they will replace those of an earlier run."""
     _remove_incomplete(out)
     if (name := launch()) is not None:
-        with atomic_write(out / LAUNCH) as file:
+        with atomic_write(place / swap.LAUNCH) as file:
             file.write(name)
-    prepared.tokenizer.save(out / run_folder.TOKENIZER)
-    _write_config(out, prepared)
+    prepared.tokenizer.save(place / run_folder.TOKENIZER)
+    _write_config(out, prepared, place)
 
 
-def _write_config(out: Path, prepared: Prepared) -> None:
-    with atomic_write(out / run_folder.CONFIG) as file:
-        file.write(with_paths(prepared.config, out))
+def _write_config(out: Path, prepared: Prepared, place: Path | None = None) -> None:
+    with atomic_write((place or out) / run_folder.CONFIG) as file:
+        file.write(with_paths(prepared.config, out, place))
 
 
 def _incomplete(name: str) -> bool:
@@ -211,5 +275,5 @@ def _incomplete(name: str) -> bool:
 
 def _remove_incomplete(out: Path) -> None:
     for path in out.iterdir():
-        if _incomplete(path.name) and path.is_file():
-            path.unlink(missing_ok=True)
+        if _incomplete(path.name):
+            discard(path)
