@@ -15,7 +15,7 @@ def test_what_is_in_range_passes_unchanged() -> None:
 
 @pytest.mark.parametrize("value", [2, True, 3.0, "3", None])
 def test_integers(value: object) -> None:
-    with pytest.raises(ValueError, match=f"^k: expected 3 or more, got {value}$"):
+    with pytest.raises(ValueError, match=f"^k: expected 3 or more, got {value!r}$"):
         integer("k", value, 3)
 
 
@@ -35,4 +35,4 @@ def test_limits_are_named() -> None:
 def test_real_numbers(value: object, interval: str) -> None:
     with pytest.raises(ValueError, match=r"^x: expected a number in ") as refusal:
         real("x", value, interval)
-    assert str(refusal.value) == f"x: expected a number in {interval}, got {value}"
+    assert str(refusal.value) == f"x: expected a number in {interval}, got {value!r}"

@@ -3,15 +3,15 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import get_args
 
-import tyro
-from rich.console import Console
 from rich.text import Text
 
-from transalg import __version__
+from transalg import __version__, terminal
 from transalg.cli.algorithm import AlgorithmVerb
+from transalg.cli.bounds import check_values
 from transalg.cli.caption import CaptionVerb
 from transalg.cli.classify import ClassifyVerb
 from transalg.cli.clean import CleanVerb
@@ -20,16 +20,19 @@ from transalg.cli.embed import EmbedVerb
 from transalg.cli.errata import ErrataVerb
 from transalg.cli.evaluate import EvaluateVerb
 from transalg.cli.export_run import ExportVerb
+from transalg.cli.failures import is_out_of_memory, message
 from transalg.cli.fill import FillVerb
 from transalg.cli.gato import GatoVerb
 from transalg.cli.generate import GenerateVerb
 from transalg.cli.import_run import ImportVerb
+from transalg.cli.parsing import parse
 from transalg.cli.play import PlayVerb
 from transalg.cli.plot import PlotVerb
 from transalg.cli.predict import PredictVerb
 from transalg.cli.presets import PresetsVerb
 from transalg.cli.prompt import PromptVerb
 from transalg.cli.score import ScoreVerb
+from transalg.cli.streams import Signals, abandon_output, open_streams, signals
 from transalg.cli.tokenizer import TokenizerVerb
 from transalg.cli.trace import TraceVerb
 from transalg.cli.train import Train, TrainVerb
@@ -61,20 +64,40 @@ VERBS: dict[str, type] = {kind.__name__.lower(): kind for kind, *_ in map(get_ar
 
 def main() -> None:
     """Formal Algorithms for Transformers (Phuong & Hutter, 2022), executable."""
-    if sys.argv[1:] == ["--version"]:
-        print(f"transalg {__version__}")
-        return
     try:
-        _run()
-    except KeyboardInterrupt:
-        Console(stderr=True, highlight=False).print("\nInterrupted")
-        sys.exit(130)
-    except (ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader, a pager for example, has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
-        Console(stderr=True, highlight=False, soft_wrap=True).print(Text.assemble(("transalg:", "bold red"), f" {error}"))
+        with signals() as received:
+            _guarded(received)
+    except BrokenPipeError:  # the reader, a pager for example, has closed the pipe
+        abandon_output()
+        sys.exit(0)
+
+
+def _guarded(received: Signals) -> None:
+    """Run, and turn what goes wrong into a line or two and an exit status."""
+    try:
+        open_streams()
+        if sys.argv[1:] == ["--version"]:
+            print(f"transalg {__version__}")
+        else:
+            _run()
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):
+        raise
+    except BaseException as error:
+        if received.interrupted or isinstance(error, KeyboardInterrupt):
+            _say(Text("\nInterrupted"))
+            sys.exit(130)
+        if not isinstance(error, ValueError | OSError) and not is_out_of_memory(error):
+            raise
+        if isinstance(error, OSError):
+            abandon_output()
+        _say(Text.assemble(("transalg:", "bold red"), f" {message(error)}"))
         sys.exit(2)
+
+
+def _say(text: Text) -> None:
+    with suppress(OSError):  # standard error may be full too
+        terminal.console(stderr=True, soft_wrap=True).print(text)
 
 
 def check_names(arguments: Sequence[str]) -> None:
@@ -93,12 +116,16 @@ def check_names(arguments: Sequence[str]) -> None:
 
 
 def _run() -> None:
+    check_folder()
     check_names(sys.argv[1:])
-    verb: Verb = tyro.cli(
-        Verb,
-        prog="transalg",
-        description="Formal Algorithms for Transformers (Phuong & Hutter, 2022), executable.",
-        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
-    )
+    verb: Verb = parse(Verb, sys.argv[1:], "Formal Algorithms for Transformers (Phuong & Hutter, 2022), executable.")
+    check_values(verb)
     verb.run()
-    sys.stdout.flush()
+
+
+def check_folder() -> None:
+    """A ValueError if the working directory was deleted: no name of a file means anything then."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise ValueError("working directory: does not exist any more; cd to one that does") from None

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
-from rich.console import Console
+
+from transalg import terminal
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Algorithm:
         from transalg.trace.listing import show_definition, show_difference, show_list, show_source
         from transalg.trace.source import Algorithm, algorithms, definitions, find_all
 
-        console = Console(highlight=False)
+        console = terminal.console()
         if self.which is None:
             show_list(algorithms(), definitions(), console)
             return

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from transalg.cli.bounds import Seed, Tau
 from transalg.cli.using import CheckpointName, Device, Flag, MaybeText, json_line, load_runs
+from transalg.limits import limits
 
 if TYPE_CHECKING:
     from transalg.tokenization.spaces import Array, Image
@@ -25,11 +27,11 @@ class Caption:
     """The images."""
     task: MaybeText = None
     """Which of the run's tasks with captions, if there are several."""
-    tau: float = 0.0
+    tau: Tau = 0.0
     """Temperature: 0 always takes the most probable token."""
-    ell_gen: int = 64
+    ell_gen: Annotated[int, limits("[1, 1000000]")] = 64
     """Maximum number of tokens."""
-    seed: int = 0
+    seed: Seed = 0
     """Of the sampling."""
     json: Flag = False
     """Print JSON lines."""

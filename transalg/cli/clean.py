@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
-from rich.console import Console
 from rich.text import Text
 
+from transalg import terminal
 from transalg.cli.using import Device, Flag, MaybeFile, MaybeFloat, MaybeInt, Name, check_output, json_line
 from transalg.tasks import find
 
@@ -103,7 +103,7 @@ class Clean:
         if self.model is not None and not rules.scored:
             raise ValueError("--model: expected --max-perplexity or --keep with it, got neither")
         losses = None if self.model is None else language_model(self.model, self.device)
-        errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        errors = terminal.console(stderr=True, soft_wrap=True)
         for note in chosen.source.notes():
             errors.print(note)
         with Watch(errors).work("Cleaning", 2 * chosen.source.size()) as progress:
@@ -127,7 +127,7 @@ class Clean:
     def _print(self, report: "Report") -> None:
         from transalg.data.cleaning import REASONS
 
-        console = Console(highlight=False, soft_wrap=True)
+        console = terminal.console(soft_wrap=True)
         width = len(f"{report.rows:,}")
         console.print(Text.assemble((f"{report.rows:{width},}", "bold"), f" rows in {self.data}"))
         for name, count in report.removed.items():

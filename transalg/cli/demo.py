@@ -11,6 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from transalg import terminal
+from transalg.terminal import marked
+
 if TYPE_CHECKING:
     from transalg.inference.run import Run
 
@@ -63,7 +66,7 @@ class Demo:
         from transalg.training.watch import Watch
         from transalg.verify.trained import verify
 
-        console = Console(highlight=False)
+        console = terminal.console()
         start = time.monotonic()
         runs: dict[str, Run] = {}
         for name in RUNS:
@@ -71,14 +74,16 @@ class Demo:
             if path.exists() and read_toml(path).get("data") != name:
                 raise ValueError(f"{self.out / name}: holds another run; give --out another folder")
         for i, (name, options) in enumerate(RUNS.items(), 1):
-            console.print(f"\n[bold]{i}. {TITLES[name]}[/]")
+            console.print(f"\n[bold]{i}. {TITLES[name]}[/]", markup=True)
             with Watch(console) as watch:
                 outcome = train(Config.from_dict(options), self.out / name, overwrite=True, report=watch)
             if outcome.reason == "interrupted":
                 sys.exit(130)
             runs[name] = Run.load(self.out / name)
             {"pydocs": _write, "dates": _read, "stdlib": _name}[name](runs[name], console)
-        console.print("\n[bold]4. Are these the paper's algorithms?[/] Each trained model against its formal algorithm, in float64:")
+        console.print(
+            "\n[bold]4. Are these the paper's algorithms?[/] Each trained model against its formal algorithm, in float64:", markup=True
+        )
         for name, trained in runs.items():
             verdict = verify(trained)
             mark = Text("equal", "green") if verdict.holds else Text("NOT equal", "bold red")
@@ -91,7 +96,7 @@ class Demo:
         minutes, seconds = divmod(round(time.monotonic() - start), 60)
         console.print(f"\n{minutes} min {seconds} s. The curves are in {self.out / 'curves.png'}. Now yours:")
         for command, explanation in NEXT:
-            console.print(f"   [bold]{command.format(out=self.out)}[/]\n      {explanation}")
+            console.print(f"   [bold]{marked(command.format(out=self.out))}[/]\n      {explanation}", markup=True)
 
 
 NEXT = (
@@ -120,7 +125,8 @@ def _read(trained: "Run", console: Console) -> None:
         console.print(Text.assemble("   › ", (text, "cyan"), f" → {guess}"))
     figures = evaluate(trained).figures
     console.print(
-        f"   [bold]{figures['exact match']:.1%}[/] of {figures.get('sources', figures['pairs']):,} dates of the validation set are exactly right"
+        f"   [bold]{figures['exact match']:.1%}[/] of {figures.get('sources', figures['pairs']):,} dates of the validation set are exactly right",
+        markup=True,
     )
 
 

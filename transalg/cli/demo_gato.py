@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
+from transalg import terminal
+from transalg.terminal import marked
+
 if TYPE_CHECKING:
     from transalg.evaluation.tasks import TaskFigures
     from transalg.inference.run import Run
@@ -33,18 +36,18 @@ def demo(out: Path, steps: int | None = None, episodes: int = EPISODES) -> None:
     from transalg.training.start import train
     from transalg.training.watch import Watch
 
-    console, start, run_folder = Console(highlight=False), time.monotonic(), out / "gato"
+    console, start, run_folder = terminal.console(), time.monotonic(), out / "gato"
     config_file = run_folder / "config.toml"
     if config_file.exists() and read_toml(config_file).get("task") != "gato":
         raise ValueError(f"{run_folder}: holds another run; give --out another folder")
-    console.print("\n[bold]1. One model (Gato) learns to balance, to swing up, to drive, to read letters and to write[/]")
+    console.print("\n[bold]1. One model (Gato) learns to balance, to swing up, to drive, to read letters and to write[/]", markup=True)
     options = OPTIONS | ({"train": {"steps": steps}} if steps else {})
     with Watch(console) as watch:
         outcome = train(Config.from_dict(options), run_folder, overwrite=True, report=watch)
     if outcome.reason == "interrupted":
         sys.exit(130)
     run = Run.load(run_folder)
-    console.print(f"\n[bold]2. It plays[/] {episodes} episodes of each world, and captions what it has never seen:")
+    console.print(f"\n[bold]2. It plays[/] {episodes} episodes of each world, and captions what it has never seen:", markup=True)
     with Watch(console) as watch:
         results = evaluate_tasks(run, episodes=episodes, report=watch)
     console.print(task_table(results))
@@ -52,9 +55,9 @@ def demo(out: Path, steps: int | None = None, episodes: int = EPISODES) -> None:
         play(run, find_task(run, name), out / f"{name}.gif")
         play(run, find_task(run, name), out / f"{name}.png")
     console.print(f"   Pictures with P̂ of every action: {', '.join(str(out / f'{name}.gif') for name in TASKS[:3])}")
-    console.print("\n[bold]3. It reads letters[/] in a face that it has not learned:")
+    console.print("\n[bold]3. It reads letters[/] in a face that it has not learned:", markup=True)
     _captions(run, results, out / "glyphs.png", console)
-    console.print("\n[bold]4. It writes[/] (τ = 0.7):")
+    console.print("\n[bold]4. It writes[/] (τ = 0.7):", markup=True)
     text = run.generate(PROMPT, ell_gen=60, tau=0.7, seed=1)
     assert isinstance(text, str)
     console.print(Text.assemble("   › ", (PROMPT, "cyan"), " ".join(text.split())))
@@ -62,7 +65,7 @@ def demo(out: Path, steps: int | None = None, episodes: int = EPISODES) -> None:
     minutes, seconds = divmod(round(time.monotonic() - start), 60)
     console.print(f"\n{minutes} min {seconds} s. Now yours:")
     for command in NEXT:
-        console.print(f"   [bold]{command.format(run=run_folder)}[/]")
+        console.print(f"   [bold]{marked(command.format(run=run_folder))}[/]", markup=True)
 
 
 NEXT = (

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
-from rich.console import Console
+
+from transalg import terminal
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Errata:
         from transalg.trace.errata import ERRATA, find_erratum
         from transalg.trace.listing import show_errata, show_erratum
 
-        console = Console(highlight=False)
+        console = terminal.console()
         if self.number is None:
             show_errata(ERRATA, console)
         else:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from transalg import terminal
 from transalg.atomic import atomic_write
+from transalg.cli.bounds import MaybeBeams, MaybeTau, Seed
 from transalg.cli.pictures import check_picture, confusion_picture, reliability_picture, write_picture
 from transalg.cli.using import (
     CheckpointName,
@@ -18,15 +19,15 @@ from transalg.cli.using import (
     Flag,
     Head,
     MaybeFile,
-    MaybeFloat,
-    MaybeInt,
     Quantize,
     Runs,
     check_output,
     json_line,
     load_runs,
 )
+from transalg.limits import limits
 from transalg.tasks import TASKS, find
+from transalg.terminal import marked
 
 if TYPE_CHECKING:
     from transalg.evaluation.measure import Evaluation
@@ -50,7 +51,7 @@ class Evaluate:
     head: Head = None
     predictions: MaybeFile = None
     """Write every prediction of a classifier or a seq2seq model to this file, as JSON lines."""
-    beams: MaybeInt = None
+    beams: MaybeBeams = None
     """Beams of the search, for a seq2seq model; by default it decodes greedily."""
     references: Literal["merge", "separate"] = "merge"
     """Pairs with the same source: one text with several references, any of which is right; or a text each."""
@@ -61,15 +62,15 @@ class Evaluate:
     too_long: Annotated[Literal["error", "skip", "cut"] | None, tyro.conf.arg(metavar="{error,skip,cut}", help_behavior_hint="")] = None
     """What to do with pairs and labelled texts longer than the model takes; by default they are cut, with a note, but the run's own
     validation set is treated as in training."""
-    episodes: MaybeInt = None
+    episodes: Annotated[int | None, limits("[2, 1000000]")] = None
     """Episodes of each world that gato plays, 50 unless given."""
-    tau: MaybeFloat = None
+    tau: MaybeTau = None
     """Temperature of its actions; 0, the most probable ones, unless given."""
     no_prompt: Flag = False
     """Let it act without a demonstration."""
     no_images: Flag = False
     """Show it blank images: what captions are right then?"""
-    seed: int = 0
+    seed: Seed = 0
     """Of its episodes."""
     device: Device = "cpu"
     checkpoint: CheckpointName = "best"
@@ -89,7 +90,7 @@ class Evaluate:
         from transalg.evaluation.measure import evaluate
         from transalg.training.watch import Watch
 
-        console = Console(highlight=False)
+        console = terminal.console()
         run = load_runs(*self.runs, device=self.device, quantize=self.quantize, checkpoint=self.checkpoint)
         if find(run.task).records == "episodes":
             self._tasks(run, console)
@@ -102,7 +103,7 @@ class Evaluate:
         if pictures and not find(run.task).has_labels:
             classifiers = ", ".join(name for name, task in TASKS.items() if task.has_labels)
             raise ValueError(f"--{next(iter(pictures))}: expected a model for {classifiers}, which has classes; got one for {run.task}")
-        with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
+        with Watch(terminal.console(stderr=True) if self.json else console) as watch:
             evaluation = evaluate(
                 run,
                 self.data,
@@ -123,9 +124,8 @@ class Evaluate:
         if self.json:
             print(json_line(evaluation.figures | _of_classes(evaluation)), end="")
             return
-        names = escape(", ".join(str(run) for run in self.runs))
-        data = escape(self.data or "its own validation set")
-        console.print(f"[bold]{names}[/], {'an ensemble, ' if len(self.runs) > 1 else ''}on {data}")
+        names, data = ", ".join(str(run) for run in self.runs), self.data or "its own validation set"
+        console.print(f"[bold]{marked(names)}[/], {'an ensemble, ' if len(self.runs) > 1 else ''}on {marked(data)}", markup=True)
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
         table.add_column(justify="right")
         table.add_column()
@@ -151,7 +151,7 @@ class Evaluate:
         for option in ("data", "head", "beams", "confusion", "calibration", "too_long"):
             if getattr(self, option) is not None:
                 raise ValueError(f"--{option.replace('_', '-')}: expected none for gato, which is evaluated on its own tasks")
-        with Watch(Console(stderr=True, highlight=False) if self.json else console) as watch:
+        with Watch(terminal.console(stderr=True) if self.json else console) as watch:
             results = evaluate_tasks(
                 run,
                 episodes=EPISODES if self.episodes is None else self.episodes,
@@ -167,7 +167,7 @@ class Evaluate:
         if self.json:
             print(json_line({each.name: each.figures for each in results}), end="")
             return
-        console.print(f"[bold]{escape(str(self.runs[0]))}[/]")
+        console.print(self.runs[0], style="bold")
         console.print(task_table(results))
         console.print("Actions are restricted to their range 𝒜_i; 0 % is the return of random actions, 100 % the expert's.")
 

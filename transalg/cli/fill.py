@@ -5,6 +5,7 @@ from typing import Annotated
 
 import tyro
 
+from transalg.cli.bounds import Size
 from transalg.cli.using import Texts, TextVerb, TooLong, json_line, working
 
 
@@ -17,7 +18,7 @@ class Fill(TextVerb):
 
     text: Texts = ()
     """Texts with one or more <mask>."""
-    k: int = 5
+    k: Size = 5
     """Candidates for each mask."""
     too_long: TooLong = "cut"
 

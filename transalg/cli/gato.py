@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
-from transalg.cli.using import MaybeFloat, MaybeInt, json_line
+from transalg import terminal
+from transalg.cli.bounds import MaybeCount, MaybeShare, Seed, Share
+from transalg.cli.using import json_line
+from transalg.limits import limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,17 +25,17 @@ class Record:
     """The name of a world, of built-in data, or of an environment of gymnasium."""
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
     """The folder to write; a new one."""
-    episodes: MaybeInt = None
+    episodes: MaybeCount = None
     """How many episodes to write, 100 unless given; of glyphs and pydocs always all."""
-    seed: int = 0
+    seed: Seed = 0
     """Of the episodes and of random actions."""
-    noise: MaybeFloat = None
+    noise: MaybeShare = None
     """The share of random actions among the expert's, 0 unless given. They are marked, and not learned."""
-    stretch: MaybeFloat = None
+    stretch: Annotated[float | None, limits("[1, 1000000]", float)] = None
     """How often a random action is repeated in the mean, 1 unless given: more of it leads farther from where the expert goes."""
-    valid: float = 0.05
+    valid: Share = 0.05
     """The share of the episodes that is held out, as the split valid."""
-    scored: MaybeInt = None
+    scored: MaybeCount = None
     """Episodes of the expert, and of random actions, that say what 100 % and 0 % are; 100 unless given, 5 for Pong."""
     json: Annotated[bool, tyro.conf.arg(help_behavior_hint="")] = False
     """Print what was recorded as one JSON object."""
@@ -45,7 +47,7 @@ class Record:
         from transalg.worlds.make import make
         from transalg.worlds.record import ANSWERS, Recorded, record_answers, record_world
 
-        watch = Watch(Console(stderr=True, highlight=False, markup=False, soft_wrap=True))
+        watch = Watch(terminal.console(stderr=True, soft_wrap=True))
         result: Recorded
         if self.env in ANSWERS:
             for option, value in (("episodes", self.episodes), ("noise", self.noise), ("stretch", self.stretch), ("scored", self.scored)):
@@ -71,7 +73,7 @@ class Record:
         if self.json:
             print(json_line(asdict(result)), end="")
             return
-        console = Console(highlight=False, markup=False, soft_wrap=True)
+        console = terminal.console(soft_wrap=True)
         console.print(f"Wrote {self.out}: {result.episodes:,} episodes of {result.name}, {result.timesteps:,} timesteps")
         if result.mean is not None:
             console.print(f"Mean return {result.mean:.4g}; the expert's {result.expert:.4g}, of random actions {result.random:.4g}")
@@ -90,7 +92,7 @@ class Show:
         from transalg.data.episodes import Episodes
 
         episodes = Episodes(self.folder)
-        console = Console(highlight=False, markup=False, soft_wrap=True)
+        console = terminal.console(soft_wrap=True)
         for number, episode in enumerate(episodes.episodes):
             episodes.steps(number, 0, episode.steps)
         console.print(f"{self.folder}: {len(episodes):,} episodes of {episodes.name}")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from transalg.cli.using import Flag, MaybeFile, MaybeFloat, MaybeInt, ModelVerb, Texts, json_line, note_unknown, read_texts, working
+from transalg import terminal
+from transalg.cli.bounds import Count, MaybeSeed, Penalty, Tau, Tokens, TopK, TopP
+from transalg.cli.using import Flag, MaybeFile, ModelVerb, Texts, json_line, note_unknown, read_texts, working
 
 if TYPE_CHECKING:
     from transalg.inference.options import SamplingOptions
@@ -24,21 +26,21 @@ class Generate(ModelVerb):
     """The prompts to continue; "" starts from nothing."""
     file: MaybeFile = None
     """Read the prompts from a file, one a line; - for standard input."""
-    samples: int = 1
+    samples: Count = 1
     """Continuations of each prompt."""
-    ell_gen: int = 200
+    ell_gen: Tokens = 200
     """Maximum number of tokens to generate; eos may end a text earlier."""
-    tau: float = 1.0
+    tau: Tau = 1.0
     """Temperature: 0 always takes the most probable token (greedy), inf any token."""
-    top_k: MaybeInt = None
+    top_k: TopK = None
     """Sample from the k most probable tokens."""
-    top_p: MaybeFloat = None
+    top_p: TopP = None
     """Nucleus sampling: sample from the smallest set of most probable tokens with this total probability."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: Penalty = 1.0
     """Above 1, tokens that occurred already become less probable."""
     stop: Texts = ()
     """Stop strings: a text ends before any of them."""
-    seed: MaybeInt = None
+    seed: MaybeSeed = None
     """The same seed gives the same text; by default it is random."""
     truncate: Flag = False
     """Use the end of a prompt that is longer than the model takes."""
@@ -74,13 +76,12 @@ class Generate(ModelVerb):
                         out.write(("\n" if i or j else "") + ("" if self.only_new else prompt) + one.text + "\n")
 
     def _stream(self, run: "Run", prompt: str, options: "SamplingOptions") -> None:
-        from rich.console import Console
         from rich.text import Text
 
         pieces = run.stream(prompt, **options)
         first = next(pieces, "")  # raises what is wrong before anything is printed
         if not self.only_new:
-            Console(highlight=False, soft_wrap=True).print(Text(prompt, "cyan"), end="")
+            terminal.console(soft_wrap=True).print(Text(prompt, "cyan"), end="")
         sys.stdout.write(first)
         sys.stdout.flush()
         for piece in pieces:

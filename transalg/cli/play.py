@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 
-from transalg.cli.using import CheckpointName, Device, Flag, MaybeFile, MaybeInt, check_output, json_line, load_runs
+from transalg import terminal
+from transalg.cli.bounds import MaybeCount, Seed, Tau
+from transalg.cli.using import CheckpointName, Device, Flag, MaybeFile, check_output, json_line, load_runs
 
 if TYPE_CHECKING:
     from transalg.evaluation.tasks import LearnedTask
@@ -30,13 +31,13 @@ class Play:
     """One of the run's tasks, or its world."""
     out: MaybeFile = None
     """The picture to write, .gif or .png."""
-    seed: int = 0
+    seed: Seed = 0
     """Of the episode."""
-    tau: float = 0.0
+    tau: Tau = 0.0
     """Temperature of the actions; 0 takes the most probable one."""
     no_prompt: Flag = False
     """Without a demonstration."""
-    frames: MaybeInt = None
+    frames: MaybeCount = None
     """How many timesteps the picture shows: 8 in a PNG, 200 in a GIF unless given."""
     json: Flag = False
     """Print one JSON object."""
@@ -62,9 +63,7 @@ class Play:
             return
         of_expert = "" if percent is None else f", {percent:.1f} % of the expert"
         written = f"; wrote {self.out}" if self.out else ""
-        Console(highlight=False, markup=False, soft_wrap=True).print(
-            f"{task.world}: return {score:.4g}{of_expert}, {steps:,} timesteps{written}"
-        )
+        terminal.console(soft_wrap=True).print(f"{task.world}: return {score:.4g}{of_expert}, {steps:,} timesteps{written}")
 
 
 def check_moving(path: Path | None) -> None:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
+from transalg import terminal
 from transalg.cli.pictures import check_picture, write_picture
 from transalg.cli.using import MaybeFile, Runs
 
@@ -36,7 +36,7 @@ class Plot:
         metrics = {str(run): read_metrics(run) for run in self.runs}
         out = self.out or self.runs[0] / "curves.png"
         write_picture(curves(metrics, self.x), out)
-        Console(highlight=False, soft_wrap=True).print(f"Wrote {out}")
+        terminal.console(soft_wrap=True).print(f"Wrote {out}")
 
 
 PlotVerb = Annotated[Plot, tyro.conf.subcommand("plot")]

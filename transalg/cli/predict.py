@@ -5,10 +5,9 @@ from typing import Annotated
 
 import tyro
 
+from transalg.cli.bounds import Beams, MaybeSeed, MaybeTokens, Penalty, Tau, TopK, TopP
 from transalg.cli.using import (
     MaybeFile,
-    MaybeFloat,
-    MaybeInt,
     ModelVerb,
     Name,
     Strict,
@@ -18,6 +17,7 @@ from transalg.cli.using import (
     usable_rows,
     working,
 )
+from transalg.limits import limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,23 +33,23 @@ class Predict(ModelVerb):
     """Read the texts from a file: one a line, or a table or JSON lines; - for standard input."""
     column: Name = "source"
     """The column of the texts in a table or JSON lines."""
-    beams: int = 1
+    beams: Beams = 1
     """Beams of the search; 1 is greedy decoding."""
-    alpha: float = 1.0
+    alpha: Annotated[float, limits("[0, 100]", float)] = 1.0
     """Length normalisation: hypotheses are ranked by log P̂ / ℓ^α; 0 prefers short ones."""
-    n_best: int = 1
+    n_best: Beams = 1
     """Predictions for each text, best first."""
-    ell_gen: MaybeInt = None
+    ell_gen: MaybeTokens = None
     """Maximum number of tokens to generate; ℓ_max by default."""
-    tau: float = 0.0
+    tau: Tau = 0.0
     """Temperature; above 0, predictions are sampled."""
-    top_k: MaybeInt = None
+    top_k: TopK = None
     """Sample from the k most probable tokens."""
-    top_p: MaybeFloat = None
+    top_p: TopP = None
     """Nucleus sampling: sample from the smallest set of most probable tokens with this total probability."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: Penalty = 1.0
     """Above 1, tokens that occurred already become less probable."""
-    seed: MaybeInt = None
+    seed: MaybeSeed = None
     """The same seed gives the same samples; by default it is random."""
     too_long: TooLong = "cut"
     strict: Strict = False

@@ -10,10 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from transalg import terminal
 from transalg.checks import integer
+from transalg.cli.bounds import Size
 from transalg.cli.using import Flag
 from transalg.hyper import PRESETS, GatoHyper, Preset, cost, find
 from transalg.hyper.embedding import patch_flops
+from transalg.limits import limits
 
 
 @dataclass(frozen=True)
@@ -27,19 +30,17 @@ class Presets:
     """One of the names that `transalg presets` lists."""
     context: Annotated[int | None, tyro.conf.arg(metavar="TOKENS", help_behavior_hint="")] = None
     """For the cost: tokens in a row; by default ℓ_max."""
-    batch: int = 1
+    batch: Size = 1
     """For the cost: rows in a batch."""
-    bytes: int = 4
+    bytes: Annotated[int, limits("[1, 8]")] = 4
     """For the cost: bytes per number, 4 in float32, 2 in bfloat16."""
-    processes: int = 1
+    processes: Annotated[int, limits("[1, 1000000]")] = 1
     """For the cost: training processes, each with its own rows; the memory and traffic of each, replicated (DDP) and sharded (FSDP2)."""
     json: Flag = False
     """Print JSON."""
 
     def run(self) -> None:
-        for name, value in (("--batch", self.batch), ("--bytes", self.bytes), ("--processes", self.processes)):
-            integer(name, value, 1)
-        console = Console(highlight=False)
+        console = terminal.console()
         if self.name is None:
             if self.context is not None:
                 raise ValueError("--context: expected the NAME of a preset with it, got none")

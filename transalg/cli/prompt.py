@@ -7,12 +7,11 @@ from typing import Annotated
 
 import tyro
 
+from transalg.cli.bounds import Count, MaybeSeed, MaybeTau, Tokens, TopK, TopP
 from transalg.cli.using import (
     TABLES,
     Flag,
     MaybeFile,
-    MaybeFloat,
-    MaybeInt,
     MaybeText,
     ModelVerb,
     Text,
@@ -44,17 +43,17 @@ class Prompt(ModelVerb):
     """A text after the question that begins a chain of thought, like "Let's think step by step."."""
     answer: MaybeText = None
     """A regular expression whose first group is the answer; after a cue, by default, what follows "answer is"."""
-    votes: int = 1
+    votes: Count = 1
     """Answers to sample; the most frequent one wins."""
-    ell_gen: int = 100
+    ell_gen: Tokens = 100
     """Maximum number of tokens to generate."""
-    tau: MaybeFloat = None
+    tau: MaybeTau = None
     """Temperature; by default 0, or 0.7 with several votes."""
-    top_k: MaybeInt = None
+    top_k: TopK = None
     """Sample from the k most probable tokens."""
-    top_p: MaybeFloat = None
+    top_p: TopP = None
     """Nucleus sampling: sample from the smallest set of most probable tokens with this total probability."""
-    seed: MaybeInt = None
+    seed: MaybeSeed = None
     """The same seed gives the same answers; by default it is random."""
     show: Flag = False
     """Print the prompt and all completions as well."""

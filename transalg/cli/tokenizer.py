@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
-from rich.console import Console
+
+from transalg import terminal
+from transalg.hyper.hyper import VOCABULARY
+from transalg.limits import limits
 
 if TYPE_CHECKING:
     from transalg.tokenization import Tokenizer
@@ -23,7 +26,7 @@ class TrainTokenizer:
     """The tokenizer.json to write; Hugging Face's libraries read it too."""
     kind: Literal["char", "word", "bpe"] = "bpe"
     """What tokens are made of."""
-    vocab_size: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    vocab_size: Annotated[int | None, limits(VOCABULARY)] = None
     """Tokens in the vocabulary, mask, bos and eos included; by default 8192 for bpe, otherwise all that occur."""
     text_column: str = "text"
     """Name of the column or key with the text, in tables and JSON lines; in tables also its number, from 1."""
@@ -35,7 +38,7 @@ class TrainTokenizer:
         source = Source(self.data, "documents", (self.text_column,))
         tokenizer = train(self.kind, (text for record in source.records() for text in record.texts), self.vocab_size)
         tokenizer.save(self.out)
-        console = Console(highlight=False, markup=False, soft_wrap=True)
+        console = terminal.console(soft_wrap=True)
         for note in source.notes():
             console.print(note)
         console.print(f"Wrote {self.out}: {tokenizer.N_V:,} tokens")

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.console import Console
 
 from transalg.atomic import atomic_write
+from transalg import terminal
+from transalg.cli.bounds import Seed
 from transalg.cli.generate import Generate
 from transalg.cli.predict import Predict
 from transalg.cli.using import CheckpointName, load_runs
@@ -67,7 +68,7 @@ class Trace:
     """Print the trace as JSON; indices in its values count from 0."""
     brief: bool = False
     """Only the lines and what they set: not why they are there, nor what they read."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the random θ, masks and samples."""
     sizes: Sizes = field(default_factory=Sizes)
     settings: Settings = field(default_factory=Settings)
@@ -139,13 +140,11 @@ class Trace:
             json.dump(as_data(trace), sys.stdout, ensure_ascii=False, allow_nan=False)
             print()
         elif self.html is not None:
-            Console(highlight=False, soft_wrap=True).print(
-                f"{len(trace.steps)} steps of {algorithm.kind} in {self.html}: open it in a browser"
-            )
+            terminal.console(soft_wrap=True).print(f"{len(trace.steps)} steps of {algorithm.kind} in {self.html}: open it in a browser")
         else:
             from transalg.trace.show import show_trace
 
-            show_trace(trace, Console(highlight=False), passes=lines is not None, brief=self.brief)
+            show_trace(trace, terminal.console(), passes=lines is not None, brief=self.brief)
 
     def _gato(self, algorithm: Algorithm, text: str) -> "Example":
         """An algorithm of Gato, on a timestep with this text in it."""

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from transalg import terminal
+from transalg.checks import in_words
 from transalg.cli.using import Flag
 from transalg.runs import config as options
 from transalg.runs.config import Config
 from transalg.runs.options import override
 from transalg.runs.paths import read_options
 from transalg.tasks import TASKS, find
+from transalg.terminal import marked
 
 if TYPE_CHECKING:
     from transalg.training.loop import Outcome
@@ -32,6 +34,8 @@ FlagField = tuple[str, Any, Any]  # a name, a type for tyro, a field
 def _flag(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> FlagField:
     """A flag that is None, or False, unless it is given."""
     doc = metadata["doc"]
+    if bounds := metadata.get("bounds"):
+        doc += f"; {in_words(bounds, whole='int' in str(kind))}"
     if kind is bool:  # a flag that switches off what is on by default begins with "no"
         return (
             name,
@@ -125,7 +129,7 @@ class Train:
         from transalg.training.train import cross_validate, train
         from transalg.training.watch import Watch
 
-        console = Console(highlight=False)
+        console = terminal.console()
         first = os.environ.get("RANK", "0") == "0"  # one of many processes prints for all
         sets = {name: tuple(map(Path, value)) for name, value in chosen.items() if name in ("data", "valid") and not isinstance(value, str)}
 
@@ -141,7 +145,7 @@ class Train:
             if not many:
                 summary(outcomes[0], console)
             elif interrupted:
-                console.print("Interrupted and saved. Continue with the same command and [bold]--resume[/]")
+                console.print("Interrupted and saved. Continue with the same command and [bold]--resume[/]", markup=True)
             else:
                 _table(outcomes, console)
         if interrupted:
@@ -170,21 +174,23 @@ def summary(outcome: "Outcome", console: Console) -> None:
     state, out = outcome.state, outcome.out
     words = {"done": "Done", "patience": "Stopped early: validation no longer improves", "interrupted": "Interrupted and saved"}
     minutes = f"{state.seconds / 60:.1f} min" if state.seconds >= 60 else f"{state.seconds:.0f} s"
-    console.print(f"\n[bold]{words[outcome.reason]}[/]: step {state.step:,}, {_count(state.tokens)} tokens, {minutes} of training")
+    console.print(
+        f"\n[bold]{words[outcome.reason]}[/]: step {state.step:,}, {_count(state.tokens)} tokens, {minutes} of training", markup=True
+    )
     if state.best is not None:
         by = outcome.config.train.select.replace("_", " ")
-        console.print(f"Best by {by}, step {state.best_step:,}: [bold]{shown_figures(outcome.figures)}[/]")
+        console.print(f"Best by {by}, step {state.best_step:,}: [bold]{marked(shown_figures(outcome.figures))}[/]", markup=True)
         if sets := shown_sets(outcome.figures):
-            console.print(f"  accuracy of {escape(sets)}")
+            console.print(f"  accuracy of {sets}")
     present = [name for name in FILES if (out / name).exists()]
-    console.print(f"{escape(str(out))}: {_count(outcome.parameters)} parameters; {', '.join(present)}")
-    name = escape(shlex.quote(str(out)))
+    console.print(f"{out}: {_count(outcome.parameters)} parameters; {', '.join(present)}")
+    name = marked(shlex.quote(str(out)))
     if outcome.reason == "interrupted":
-        console.print(f"Continue with: [bold]transalg train --out {name} --resume[/]")
+        console.print(f"Continue with: [bold]transalg train --out {name} --resume[/]", markup=True)
         return
-    console.print(f"Next: [bold]{escape(example(outcome.config, out))}[/]", soft_wrap=True)
+    console.print(f"Next: [bold]{marked(example(outcome.config, out))}[/]", markup=True, soft_wrap=True)
     data, more = ("", f", [bold]transalg verify {name}[/]") if state.best is not None else (" --data FILE", "")
-    console.print(f"      [bold]transalg evaluate {name}{data}[/], [bold]transalg plot {name}[/]{more}")
+    console.print(f"      [bold]transalg evaluate {name}{data}[/], [bold]transalg plot {name}[/]{more}", markup=True)
 
 
 def example(config: Config, out: Path) -> str:

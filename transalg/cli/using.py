@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
 
+from transalg import terminal
 from transalg.atomic import atomic_write
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def note_unknown(run: "Run", texts: Sequence[str]) -> None:
 
 
 def note(text: str) -> None:
-    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"transalg: {text}")
+    terminal.console(stderr=True, soft_wrap=True).print(f"transalg: {text}")
 
 
 def json_line(value: object) -> str:
@@ -251,5 +251,5 @@ def working(name: str, total: int) -> Iterator[Callable[[int], object]]:
                 usual(message, category, *place, **options)
 
         warnings.showwarning = show
-        with Watch(Console(stderr=True, highlight=False)).work(name, total, least=2) as progress:
+        with Watch(terminal.console(stderr=True)).work(name, total, least=2) as progress:
             yield progress

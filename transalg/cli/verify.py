@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.columns import Columns
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from transalg.checks import integer
+from transalg import terminal
 from transalg.cli.using import CheckpointName, Flag, MaybeText, Texts, load_runs
+from transalg.limits import limits
 
 if TYPE_CHECKING:
     from transalg.verify.cases import Verdict
@@ -35,14 +35,12 @@ class Verify:
     checkpoint: CheckpointName = "best"
     only: MaybeText = None
     """Only architectures and variants whose name contains this: gpt3, relative, EDTransformer."""
-    seed: int = 0
+    seed: Annotated[int, limits("[0, 4294967295]")] = 0
     """Seed of the random models and batches."""
     json: Flag = False
     """Print JSON lines, one object for each case."""
 
     def run(self) -> None:
-        integer("--seed", self.seed, 0, 2**32 - 1)
-
         from transalg.verify.cases import BOUND, cases, verify
 
         if self.runs:
@@ -55,7 +53,7 @@ class Verify:
         chosen = [case for case in cases() if self.only is None or self.only.lower() in f"{case.architecture} {case.variant}".lower()]
         if not chosen:
             raise ValueError(f"--only {self.only!r}: no architecture, variant or preset has a name that contains this")
-        console = Console(highlight=False)
+        console = terminal.console()
         widths = [max(len(getattr(case, column)) for case in chosen) + 2 for column in ("architecture", "variant")]
         verdicts = []
         if not self.json:
@@ -79,7 +77,7 @@ class Verify:
     def _trained(self, bound: float) -> None:
         from transalg.verify.trained import verify
 
-        console = Console(highlight=False)
+        console = terminal.console()
         widths = [15, max(len(str(run)) for run in self.runs) + 2]
         if not self.json:
             console.print(_line(widths, "architecture", "run", Text("P"), Text("gradients"), Text("invariances")), style="bold")

@@ -6,10 +6,9 @@ What a field may be, what it needs and what it learns, the units say: `embedding
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
-from math import inf
 from typing import Any, ClassVar, TypeVar
 
-from transalg.checks import is_integer, is_real
+from transalg.checks import is_integer, is_real, within
 from transalg.hyper.head import ENCODER_HEADS
 from transalg.hyper.heads import BIASES, Heads
 from transalg.hyper.mask import Band, Causal, Mask
@@ -27,14 +26,17 @@ REGULARISATION = ("dropout", "attention_dropout", "label_smoothing")
 TRAINING = (*REGULARISATION, "init_std", "init_residual", "init_smooth", "mask_split", "p_mask")
 
 
-def departure(default: Value, doc: str, choices: Iterable[str] = ()) -> Any:
-    """A field whose default is the paper's choice; `doc` says what it means, `choices` what it may be."""
-    return field(default=default, metadata={"doc": doc, "choices": tuple(choices)})
+def departure(default: Value, doc: str, choices: Iterable[str] = (), bounds: str = "") -> Any:
+    """A field whose default is the paper's choice; `doc` says what it means, `choices` or `bounds` what it may be."""
+    return field(default=default, metadata={"doc": doc, "choices": tuple(choices)} | ({"bounds": bounds} if bounds else {}))
 
 
-def size(doc: str, *, optional: bool = False, default: int | None = None) -> Any:
-    """A size of the paper, or of a system that names it; an optional one is derived from the others unless given."""
-    metadata = {"doc": doc, "size": True}
+LAYERS, WIDTH, LENGTH, VOCABULARY = "[1, 10000]", "[1, 1000000]", "[1, 100000000]", "[5, 10000000]"  # beyond what any machine has
+
+
+def size(doc: str, *, optional: bool = False, default: int | None = None, bounds: str = WIDTH) -> Any:
+    """A size of the paper, or of a system that names it, and its bounds; an optional one is derived from the others unless given."""
+    metadata = {"doc": doc, "size": True, "bounds": bounds}
     return field(default=default, metadata=metadata) if optional or default is not None else field(metadata=metadata)
 
 
@@ -59,16 +61,16 @@ class Hyper(HasSpecialTokens):
     algorithm: ClassVar[int]
     replaced: ClassVar[str] = ""  # what the architecture has in the place of one of the algorithm's lines, if it has something
 
-    N_V: int = size("how many tokens the vocabulary has, mask, bos and eos included")
-    ell_max: int = size("ℓ_max, the longest sequence")
-    H: int = size("attention heads in every layer")
+    N_V: int = size("how many tokens the vocabulary has, mask, bos and eos included", bounds=LENGTH)
+    ell_max: int = size("ℓ_max, the longest sequence", bounds=LENGTH)
+    H: int = size("attention heads in every layer", bounds=LAYERS)
     d_e: int = size("width of the residual stream, of the embeddings")
     d_mlp: int = size("width of the hidden layer of an MLP")
     d_attn: int | None = size("width of a head's queries and keys; d_e / H unless given", optional=True)
     d_mid: int | None = size("width of a head's values; d_e / H unless given", optional=True)
 
     special: SpecialTokens | None = departure(None, "the IDs of mask, bos and eos; the last three of the vocabulary unless given")
-    eps: float = departure(1e-5, "ε of the norms; the paper has none")
+    eps: float = departure(1e-5, "ε of the norms; the paper has none", bounds="[0, 1000]")
     norm: str = departure("layer_norm", _choices(NORMS), NORMS)
     norm_first: bool = departure(False, "norms before the sub-layers (Algorithm 10) or after them (Algorithms 8, 9)")
     activation: str = departure("GELU", f"of the MLPs; {_choices(MLPS)}", MLPS)
@@ -82,19 +84,25 @@ class Hyper(HasSpecialTokens):
         None, "rotary positions for longer texts: one number divides all frequencies; four are Llama 3's factor, low, high and first ℓ_max"
     )
     tied: bool = departure(False, "W_u = W_eᵀ, one matrix for embedding and unembedding")
-    shared: int = departure(1, "how many consecutive layers share one set of parameters; all of them if no stack has more (ALBERT)")
+    shared: int = departure(
+        1, "how many consecutive layers share one set of parameters; all of them if no stack has more (ALBERT)", bounds=LAYERS
+    )
     scaled: bool = departure(False, "token embeddings are √d_e W_e[:,v]")
-    dropout: float = departure(0.0, "probability that training drops an element of the embeddings or of a sub-layer's output")
-    attention_dropout: float = departure(0.0, "probability that training drops an attention weight")
-    label_smoothing: float = departure(0.0, "share of the training target that is spread over the whole vocabulary")
-    init_std: float | None = departure(None, "standard deviation of initial weights; 1/√d unless given, d the length of what W multiplies")
+    dropout: float = departure(
+        0.0, "probability that training drops an element of the embeddings or of a sub-layer's output", bounds="[0, 1)"
+    )
+    attention_dropout: float = departure(0.0, "probability that training drops an attention weight", bounds="[0, 1)")
+    label_smoothing: float = departure(0.0, "share of the training target that is spread over the whole vocabulary", bounds="[0, 1)")
+    init_std: float | None = departure(
+        None, "standard deviation of initial weights; 1/√d unless given, d the length of what W multiplies", bounds="(0, 1000]"
+    )
     init_residual: bool = departure(False, "W_o and W_mlp2 start smaller by 1/√(number of sub-layers)")
 
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.metadata.get("size") and not (value is None and each.default is None):
-                self.require(each.name, is_integer(value) and value >= 1, "a positive integer")
+            if (bounds := each.metadata.get("bounds")) and not (value is None and each.default is None):
+                within(each.name, value, bounds, whole="int" in str(each.type))
             if choices := each.metadata.get("choices"):
                 self.require(each.name, value in choices, " or ".join(choices))
         self.require("N_V", self.N_V >= 4, "at least 4, for mask, bos and eos and a token beside them")
@@ -109,12 +117,6 @@ class Hyper(HasSpecialTokens):
             self.require("special", inside, f"IDs from 0 to N_V−1 with N_V = {self.N_V}")
         for flag in ("norm_first", "tied", "scaled", "init_residual"):
             self.require(flag, isinstance(getattr(self, flag), bool), "True or False")
-        for share in ("dropout", "attention_dropout", "label_smoothing"):
-            self.require(share, is_real(getattr(self, share)) and 0 <= getattr(self, share) < 1, "a number in [0, 1)")
-        self.require("eps", is_real(self.eps) and 0 <= self.eps < inf, "a number in [0, ∞)")
-        positive = self.init_std is None or (is_real(self.init_std) and 0 < self.init_std < inf)
-        self.require("init_std", positive, "a number in (0, ∞), or None")
-        self.require("shared", is_integer(self.shared) and self.shared >= 1, "a number of layers, 1 or more")
         sharing = f"1 with norm={self.norm}, whose running statistics are those of one layer"
         self.require("shared", self.shared == 1 or not NORMS[self.norm].running, sharing)
         self._check_positions()
@@ -232,13 +234,17 @@ class DHyper(Hyper):
 
     algorithm: ClassVar[int] = 10
 
-    L: int = size("layers")
+    L: int = size("layers", bounds=LAYERS)
     d_r: int | None = size("length of a relative position's sinusoid; d_e unless given", optional=True)
     norm_first: bool = departure(True, "norms before the sub-layers, as in Algorithm 10, or after them, as in Algorithm 9")
-    H_kv: int | None = departure(None, "heads of keys and values, which groups of the H heads share (grouped queries); H unless given")
+    H_kv: int | None = departure(
+        None, "heads of keys and values, which groups of the H heads share (grouped queries); H unless given", bounds=LAYERS
+    )
     parallel: bool = departure(False, "attention and MLP of a layer read the same X, each through its own norm (GPT-NeoX)")
     qk_norm: bool = departure(False, "a norm of every head's queries and one of its keys (Qwen 3)")
-    band: int | None = departure(None, "sliding window: some layers attend to the token and the band − 1 before it, see band_pattern")
+    band: int | None = departure(
+        None, "sliding window: some layers attend to the token and the band − 1 before it, see band_pattern", bounds=LENGTH
+    )
     band_pattern: str = departure("01", "which layers have the band, repeated: 01 every second (GPT-3), 1 all (Mistral)")
 
     def __post_init__(self) -> None:
@@ -246,7 +252,6 @@ class DHyper(Hyper):
         self.require("H_kv", divides, f"a divisor of H = {self.H}, or None")
         if self.H_kv == self.H:
             object.__setattr__(self, "H_kv", None)
-        self.require("band", self.band is None or (is_integer(self.band) and self.band >= 1), "a width of at least 1, or None")
         pattern = isinstance(self.band_pattern, str) and self.band_pattern and not set(self.band_pattern) - {"0", "1"}
         self.require("band_pattern", bool(pattern), "a string of 0 and 1, such as 01")
         super().__post_init__()
@@ -307,25 +312,23 @@ class EHyper(Hyper):
 
     algorithm: ClassVar[int] = 9
 
-    L: int = size("layers")
+    L: int = size("layers", bounds=LAYERS)
     d_f: int | None = size("width of the final projection; d_e unless given", optional=True)
-    segments: int = departure(0, "how many segments have an embedding W_s[:,s] of their own")
+    segments: int = departure(0, "how many segments have an embedding W_s[:,s] of their own", bounds="[0, 1000000]")
     embedding_norm: bool = departure(False, "a norm of the embeddings")
     head: str = departure("projection", _choices(ENCODER_HEADS), ENCODER_HEADS)
     output_bias: bool = departure(False, "P = softmax(W_u X + b_u 1ᵀ)")
     mask_split: tuple[float, float, float] = departure(
         (1.0, 0.0, 0.0), "of the tokens to predict: masked, replaced by a random token, kept"
     )
-    p_mask: float = departure(0.15, "probability that training masks a token")
+    p_mask: float = departure(0.15, "probability that training masks a token", bounds="(0, 1)")
 
     def __post_init__(self) -> None:
         if self.d_f is None:
             object.__setattr__(self, "d_f", self.d_e)
         super().__post_init__()
-        self.require("segments", is_integer(self.segments) and self.segments >= 0, "a whole number, 0 or more")
         self.require("embedding_norm", isinstance(self.embedding_norm, bool), "True or False")
         self.require("output_bias", isinstance(self.output_bias, bool), "True or False")
-        self.require("p_mask", is_real(self.p_mask) and 0 < self.p_mask < 1, "a number in (0, 1)")
         split = self.mask_split
         shares = isinstance(split, tuple) and len(split) == 3 and all(is_real(share) and share >= 0 for share in split)
         self.require("mask_split", shares and abs(sum(split) - 1) < 1e-9, "three shares that add up to 1")
@@ -339,7 +342,7 @@ class EHyper(Hyper):
 class ClassifierHyper(EHyper):
     """Classification (§3) with the encoder of Algorithm 9."""
 
-    N_C: int = size("classes")
+    N_C: int = size("classes", bounds=LENGTH)
     pooling: str = departure("bos", _choices(POOLINGS), POOLINGS)
 
     def __post_init__(self) -> None:
@@ -354,8 +357,8 @@ class EDHyper(Hyper):
 
     algorithm: ClassVar[int] = 8
 
-    L_enc: int = size("layers of the encoder")
-    L_dec: int = size("layers of the decoder")
+    L_enc: int = size("layers of the encoder", bounds=LAYERS)
+    L_dec: int = size("layers of the decoder", bounds=LAYERS)
     activation: str = departure("ReLU", Hyper.doc("activation"), MLPS)
     output_bias: bool = departure(False, EHyper.doc("output_bias"))
 

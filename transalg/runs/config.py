@@ -8,13 +8,13 @@ from typing import Any, Literal, get_args, get_origin
 
 import tomli_w
 
-from transalg.checks import is_integer
+from transalg.checks import is_integer, within
 from transalg.data.datasets import DataSets, dataset_name
 from transalg.data.sources import DocumentUnit, Source, TooLong
 from transalg.hyper import Hyper, SpecialTokens
 from transalg.hyper import find as find_preset
 from transalg.hyper.cost import flops_per_token
-from transalg.hyper.hyper import DERIVED_SIZES, REGULARISATION
+from transalg.hyper.hyper import DERIVED_SIZES, REGULARISATION, VOCABULARY
 from transalg.hyper.mlp import MLPS
 from transalg.optimisation.optimisers import OPTIMISERS, WIDTH
 from transalg.optimisation.schedules import SCHEDULES
@@ -28,11 +28,13 @@ FLOPS = 50e9  # operations a second that two cores do in training; nominal, so t
 FEWEST = 3.0  # epochs of the default, however long they take
 
 
-def option(default: Any, doc: str, choices: Mapping[str, object] | None = None, many: str = "") -> Any:
-    """A field, its help, the table it is a name of, if there is one, and what each of several values is called, if it may have several."""
-    return field(
-        default=default, metadata={"doc": doc} | ({"choices": tuple(choices)} if choices else {}) | ({"many": many} if many else {})
-    )
+STEPS, POSITIVE = "[1, 1000000000]", "(0, 1000000]"  # bounds beyond what any machine has
+
+
+def option(default: Any, doc: str, choices: Mapping[str, object] | None = None, many: str = "", bounds: str = "") -> Any:
+    """A field, its help, and what it may be: the table it is a name of, or its bounds; what each of several values is called, if it may have several."""
+    metadata = {"doc": doc, "choices": tuple(choices or ()), "many": many, "bounds": bounds}
+    return field(default=default, metadata={name: value for name, value in metadata.items() if value})
 
 
 def _by_task(value: Callable[[Task[Any]], float | None]) -> str:
@@ -59,43 +61,57 @@ def _selects() -> str:
 class Train:
     """How to train. What is None is chosen by task and size."""
 
-    steps: int | None = option(None, f"number of optimiser steps, instead of epochs (default: {_by_task(lambda task: task.steps)})")
-    epochs: float | None = option(None, f"passes over the data, instead of steps (default: {_by_task(lambda task: task.epochs)})")
-    batch_size: int | None = option(None, f"rows in a batch, over all processes (default: {_by_task(lambda task: task.batch_size)})")
-    batch_tokens: int | None = option(None, f"tokens in a batch, instead of rows (default: {_by_task(lambda task: task.batch_tokens)})")
+    steps: int | None = option(
+        None, f"number of optimiser steps, instead of epochs (default: {_by_task(lambda task: task.steps)})", bounds=STEPS
+    )
+    epochs: float | None = option(
+        None, f"passes over the data, instead of steps (default: {_by_task(lambda task: task.epochs)})", bounds=POSITIVE
+    )
+    batch_size: int | None = option(
+        None, f"rows in a batch, over all processes (default: {_by_task(lambda task: task.batch_size)})", bounds="[1, 1000000]"
+    )
+    batch_tokens: int | None = option(
+        None, f"tokens in a batch, instead of rows (default: {_by_task(lambda task: task.batch_tokens)})", bounds=STEPS
+    )
     accumulate: int = option(
         1,
         "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else but batch_norm's batches",
+        bounds="[1, 1000000]",
     )
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
-    eta: float | None = option(None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})")
-    fine_tuning: float = option(1.0, "with --init: factor of η for all parameters but those of a classifier's head")
+    eta: float | None = option(
+        None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})", bounds="(0, 1000]"
+    )
+    fine_tuning: float = option(1.0, "with --init: factor of η for all parameters but those of a classifier's head", bounds="[0, 1000]")
     schedule: str = option(
         "linear",
         "of the learning rate after the warm-up; " + "; ".join(f"{name}: {row.help}" for name, row in SCHEDULES.items()),
         SCHEDULES,
     )
-    warmup: int | None = option(None, "steps of linear warm-up (default: a twentieth of all, at most 100)")
-    final: float = option(0.0, "fraction of η at the last step")
-    decay: float = option(0.2, "fraction of the steps in which a trapezoid falls")
-    weight_decay: float = option(0.1, "of matrices; embeddings, norms and biases do not decay")
-    beta1: float = option(0.9, "of AdamW")
-    beta2: float = option(0.99, "of AdamW")
-    clip: float | None = option(1.0, "gradient clipping: the largest norm of a gradient; 0 for none")
+    warmup: int | None = option(None, "steps of linear warm-up (default: a twentieth of all, at most 100)", bounds="[0, 1000000000]")
+    final: float = option(0.0, "fraction of η at the last step", bounds="[0, 1]")
+    decay: float = option(0.2, "fraction of the steps in which a trapezoid falls", bounds="(0, 1]")
+    weight_decay: float = option(0.1, "of matrices; embeddings, norms and biases do not decay", bounds="[0, 1000]")
+    beta1: float = option(0.9, "of AdamW", bounds="[0, 1)")
+    beta2: float = option(0.99, "of AdamW", bounds="[0, 1)")
+    clip: float | None = option(1.0, "gradient clipping: the largest norm of a gradient; 0 for none", bounds="[0, 1000000]")
     loss: Literal["mean", "sum"] = option("mean", "over the predicted tokens of a batch; the paper has the sum")
-    noise: float = option(0.0, "probability that a token of the input (classify, multi, seq2seq's source) is replaced by a random one")
-    token_drop: float = option(0.0, "probability that such a token is left out")
+    noise: float = option(
+        0.0, "probability that a token of the input (classify, multi, seq2seq's source) is replaced by a random one", bounds="[0, 1)"
+    )
+    token_drop: float = option(0.0, "probability that such a token is left out", bounds="[0, 1)")
     adversarial: float = option(
         0.0,
         "ε of adversarial training, for classify and multi: adds the loss at embeddings moved by ε where it grows fastest; twice the work",
+        bounds="[0, 1000]",
     )
     shuffle: bool = option(True, "draw a new order of the rows in every epoch")
     shift: bool = option(True, "cut long documents at other places in every epoch")
-    seed: int = option(0, "of initialisation, order, dropout and everything else that is random")
-    eval_every: int | None = option(None, "steps between validations (default: ten in a run)")
-    save_every: int | None = option(None, "steps between checkpoints (default: as eval_every)")
-    log_every: int = option(10, "steps between lines of metrics.jsonl")
-    patience: int | None = option(None, "early stopping: stop after this many validations without an improvement")
+    seed: int = option(0, "of initialisation, order, dropout and everything else that is random", bounds="[0, 9223372036854775807]")
+    eval_every: int | None = option(None, "steps between validations (default: ten in a run)", bounds=STEPS)
+    save_every: int | None = option(None, "steps between checkpoints (default: as eval_every)", bounds=STEPS)
+    log_every: int = option(10, "steps between lines of metrics.jsonl", bounds=STEPS)
+    patience: int | None = option(None, "early stopping: stop after this many validations without an improvement", bounds=STEPS)
     select: str = option(
         "auto",
         f"the figure of the validation that decides which model is best, the lower loss among equals; auto is the task's own: {_selects()}",
@@ -105,7 +121,9 @@ class Train:
     dtype: Literal["auto", "float32", "float64", "bfloat16"] = option(
         "auto", "bfloat16 keeps weights in float32 and computes in bfloat16 (autocast); auto takes it where it is faster, or float32"
     )
-    threads: int | None = option(None, "CPU threads (default: torch's choice, fewer where other processes use the cores)")
+    threads: int | None = option(
+        None, "CPU threads (default: torch's choice, fewer where other processes use the cores)", bounds="[1, 1024]"
+    )
     recompute: bool = option(
         False, "activation checkpointing: compute what is inside a layer again for the gradient; a third more work, much less memory"
     )
@@ -115,19 +133,7 @@ class Train:
 
     def __post_init__(self) -> None:
         _check_types(self, "train.")
-        for name in ("accumulate", "log_every"):
-            _require(self, f"train.{name}", getattr(self, name) >= 1, "at least 1")
-        _require(self, "train.batch_size", self.batch_size is None or self.batch_size >= 1, "at least 1")
-        for name in ("steps", "epochs", "batch_tokens", "eta", "eval_every", "save_every", "patience", "threads"):
-            value = getattr(self, name)
-            _require(self, f"train.{name}", value is None or 0 < value < inf, "more than 0")
-        for name in ("warmup", "weight_decay", "clip", "final", "fine_tuning", "adversarial"):
-            value = getattr(self, name)
-            _require(self, f"train.{name}", value is None or 0 <= value < inf, "0 or more")
-        for name in ("noise", "token_drop", "beta1", "beta2"):
-            _require(self, f"train.{name}", 0 <= (getattr(self, name) or 0) < 1, "a number in [0, 1)")
-        _require(self, "train.decay", 0 < self.decay <= 1, "a number in (0, 1]")
-        _require(self, "train.seed", 0 <= self.seed < 2**63, "a number from 0 to 2^63 − 1")
+        _check_bounds(self, "train.")
         if self.steps is not None and self.epochs is not None:
             raise ValueError("train.epochs: expected steps or epochs, got both")
 
@@ -150,9 +156,11 @@ class Config:
     valid: str | tuple[str, ...] | None = option(
         None, "separate validation data, for multi one for each data set; otherwise a part of --data validates", many="DATA"
     )
-    split: float = option(0.1, "fraction of --data that validates: the end of the text, or some of 100 or more documents; 0 for none")
-    folds: int | None = option(None, "cross-validation: train this many times, each time validating on another part")
-    fold: int | None = option(None, "which of them, from 1")
+    split: float = option(
+        0.1, "fraction of --data that validates: the end of the text, or some of 100 or more documents; 0 for none", bounds="[0, 1)"
+    )
+    folds: int | None = option(None, "cross-validation: train this many times, each time validating on another part", bounds="[2, 1000]")
+    fold: int | None = option(None, "which of them, from 1", bounds="[1, 1000]")
     preset: str | None = option(None, "one of `transalg presets`; sizes and everything else as published")
     init: str | None = option(None, "fine-tuning: a run to take weights, sizes and tokenizer from")
     tokenizer: str = option(
@@ -162,6 +170,7 @@ class Config:
     vocab_size: int | None = option(
         None,
         "tokens in the vocabulary, mask, bos and eos included (default: at most 30,000 words; for bpe one for every 700 bytes of text, 1024 to 8192)",
+        bounds=VOCABULARY,
     )
     lowercase: bool | None = option(None, "read all words in lower case (default: yes for classify, if the vocabulary has words)")
     text_column: str = option("text", "name of the column or key with the text; in tables also its number, from 1")
@@ -181,10 +190,9 @@ class Config:
     def __post_init__(self) -> None:
         _check_types(self, "")
         task = find(self.task)
-        _require(self, "split", 0 <= self.split < 1, "a number in [0, 1)")
-        _require(self, "folds", self.folds is None or self.folds >= 2, "at least 2")
-        _require(self, "fold", self.fold is None or (self.folds is not None and 1 <= self.fold <= self.folds), "1 to the number of folds")
-        _require(self, "vocab_size", self.vocab_size is None or self.vocab_size >= 5, "at least 5")
+        _check_bounds(self, "")
+        if self.fold is not None and self.fold > (self.folds or 0):
+            raise ValueError(f"fold: expected 1 to the number of folds, got {self.fold}")
         if not self.data and not self.imported:
             raise ValueError("--data: expected a file, a folder, or the name of built-in data, got nothing")
         self._check_sets(task)
@@ -422,6 +430,9 @@ def _check_types(options: "Config | Train", prefix: str) -> None:
             raise ValueError(f"{prefix}{each.name}: expected {expected}, got {value!r}")
 
 
-def _require(options: "Config | Train", name: str, holds: bool, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: expected {expected}, got {getattr(options, name.rpartition('.')[2])!r}")
+def _check_bounds(options: "Config | Train", prefix: str) -> None:
+    """Numbers are in their bounds, unless they are left out."""
+    for each in fields(options):
+        value = getattr(options, each.name)
+        if (bounds := each.metadata.get("bounds")) and value is not None:
+            within(prefix + each.name, value, bounds, whole=int in (get_args(each.type) or (each.type,)))

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
+from transalg import terminal
 from transalg.data import objects
 from transalg.runs.config import Config
 from transalg.runs.options import in_tables, override
@@ -157,7 +157,7 @@ def _report(progress: bool | Report, out: Path) -> Report:
         return progress
     if not progress:
         return Report()
-    return Notebook(out) if in_notebook() else Watch(Console(highlight=False))
+    return Notebook(out) if in_notebook() else Watch(terminal.console())
 
 
 def _run(

@@ -6,7 +6,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
+from transalg.terminal import shown
 from transalg.training.report import Report
 
 
@@ -34,9 +36,9 @@ class Watch(Report):
         if not self.console.is_terminal or total < least:
             yield lambda _: None
             return
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn()
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn()
         with Progress(*columns, console=self.console, transient=True) as progress:
-            bar = progress.add_task(name, total=total)
+            bar = progress.add_task(shown(name), total=total)
             yield lambda done: progress.advance(bar, done)
 
     def begin(self, done: int, steps: int) -> None:
@@ -46,7 +48,7 @@ class Watch(Report):
         columns = (
             BarColumn(None),
             MofNCompleteColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             TextColumn("left"),
             TimeRemainingColumn(compact=True),
         )
@@ -65,9 +67,9 @@ class Watch(Report):
         columns.append(shown_figures(figures))
         if self.speed is not None:
             columns.append(f"{self.speed:,.0f} tok/s")
-        self.console.print("  ".join(columns) + ("  [green]best[/]" if best else ""))
+        self.console.print(Text.assemble("  ".join(columns), ("  best", "green") if best else ""))
         if losses := shown_losses(figures):
-            self.console.print(f"{'':>12} {losses}", markup=False)
+            self.console.print(f"{'':>12} {losses}")
 
     def measured(self, step: int, figures: dict[str, float]) -> None:
         self.console.print(f"step {step:>6,}  {shown_figures(figures)}  on all {figures['val_rows']:,} rows")

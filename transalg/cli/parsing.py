@@ -1,0 +1,152 @@
+"""The command line to a verb. What the parser refuses, it explains in a box of many lines; here that becomes a line or two."""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import tyro
+
+from transalg import terminal
+from transalg.terminal import listed, short
+
+MARKERS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)
+VALUES = {"INT": "a whole number", "FLOAT": "a number", "FLOAT FLOAT FLOAT": "three numbers"}
+RULE = re.compile(r"^[─━-]{3,}$")
+
+
+def parse(verbs: Any, arguments: Sequence[str], description: str) -> Any:
+    """The verb that the arguments ask for; a ValueError for those that it does not take. Help is printed, and ends the program."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) < terminal.NARROWEST:
+        os.environ["COLUMNS"] = str(terminal.NARROWEST)
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            verb = tyro.cli(verbs, prog="transalg", description=description, args=list(arguments), config=MARKERS)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise ValueError(refusal(said.getvalue(), arguments, verbs)) from None
+    sys.stderr.write(said.getvalue())
+    return verb
+
+
+def refusal(box: str, arguments: Sequence[str], verbs: Any) -> str:
+    """What the parser's box says, with the option first and the nearest one that there is."""
+    title, sections = _read(box)
+    said = " ".join(" ".join(line.strip() for line in sections[0]).split()) if sections else "not understood"
+    command, flags = _asked_for(verbs, arguments)
+    more = f"{command} --help shows what there is"
+    if found := re.match(r"Unrecognized options: (.*)", said):
+        tokens = found[1].split(", ")
+        option = next((token for token in tokens if token.startswith("-")), tokens[0]).partition("=")[0]
+        others = re.search(r"Available subcommands: (.*)", " ".join(line.strip() for section in sections[1:] for line in section))
+        what = "option" if option.startswith("-") else "command" if others else "argument"
+        return _unknown(option, what, others[1].split(", ") if others else flags, command)
+    if found := re.match(r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)", said):
+        choices = sorted(name.strip(" '") for name in found[3].split(",") if name.strip(" '") not in ("None", ""))
+        return f"{found[2]}: expected {listed(choices, most=30)}, got {short(found[1], 60)!r}"
+    typed = [argument.partition("=")[0].replace("_", "-") for argument in arguments if argument.startswith("--")]
+    if unknown := [option for option in typed if option not in (*flags, "--help") and title.startswith(("Missing", "Required"))]:
+        return _unknown(unknown[0], "option", flags, command)
+    if found := re.match(r"Missing value for argument '(.*?)'", said):
+        return f"{found[1].removeprefix('action.')}: expected a value, got nothing"
+    if found := re.match(r"Error parsing (\S+?):", said):
+        usage = next((line.strip() for section in sections for line in section if line.strip().startswith(found[1] + " ")), "")
+        metavar = usage.removeprefix(found[1]).strip()
+        return f"{found[1]}: expected {VALUES.get(metavar, metavar or 'another value')}, got {short(_given(arguments, found[1]), 60)!r}"
+    if title.startswith("Required"):
+        missing = [line.strip() for line in sections[0] if re.match(r" {4}\S", line)]
+        return f"expected {', '.join(missing)}, got nothing; {more}"
+    if found := re.match(r"Expected one of \{(.*)\}", said):
+        return f"expected one of {found[1]}; {more}"
+    return f"{short(said, 300)}; {more}"
+
+
+def _unknown(name: str, what: str, names: Sequence[str], command: str) -> str:
+    close = get_close_matches(name.replace("_", "-"), names, n=1, cutoff=0.5)
+    return (
+        f"{short(name, 60)}: there is no such {what}; {f'did you mean {close[0]}? ' if close else ''}{command} --help shows what there is"
+    )
+
+
+def _read(box: str) -> tuple[str, list[list[str]]]:
+    """The title of a box and its sections, line by line."""
+    title, sections = "", [list[str]()]
+    for line in box.splitlines():
+        inner = line.strip()
+        if inner[:1] in ("╭", "+") and not title:
+            title = inner.strip("╭╮─+- ")
+        elif inner[:1] in ("│", "|"):
+            text = inner[1:-1].removeprefix(" ").rstrip()
+            if RULE.match(text.strip()):
+                sections.append([])
+            else:
+                sections[-1].append(text)
+    return title, [section for section in sections if section]
+
+
+def _given(arguments: Sequence[str], option: str) -> str:
+    """The value that an option was given."""
+    for i, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name.replace("_", "-") == option.replace("_", "-"):
+            values = []
+            for one in arguments[i + 1 :]:
+                if one.startswith("--"):
+                    break
+                values.append(one)
+            return value if equals else " ".join(values)
+    return ""
+
+
+def _asked_for(verbs: Any, arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The command that the arguments begin with, and the options that it has."""
+    command, words = ["transalg"], list(arguments)
+    kinds: Any = verbs
+    while words and (kind := subcommands(kinds).get(words[0])):
+        command.append(words.pop(0))
+        kinds = kind
+    return " ".join(command), [] if subcommands(kinds) and len(command) == 1 else list(flags(kinds))
+
+
+def subcommands(kinds: Any) -> dict[str, Any]:
+    """The verbs of a union, or of the one field of a verb that has verbs of its own, by name."""
+    inner, _ = _bare(kinds)
+    if is_dataclass(inner):
+        hints = get_type_hints(inner, include_extras=True)
+        return subcommands(hints["action"]) if list(hints) == ["action"] else {}
+    named = dict[str, Any]()
+    for member in get_args(inner) if get_origin(inner) in (Union, type(int | str)) else ():
+        for marker in getattr(member, "__metadata__", ()):
+            if name := getattr(marker, "name", None):
+                named[name] = member
+    return named
+
+
+def flags(kind: Any, prefix: str = "", *, bare: bool = False) -> Iterator[str]:
+    """The options of a verb as they are typed."""
+    inner, markers = _bare(kind)
+    bare = bare or tyro.conf.OmitArgPrefixes in markers
+    hints = get_type_hints(inner, include_extras=True)
+    for each in fields(inner):
+        of, marks = _bare(hints[each.name])
+        if tyro.conf.Positional in marks:
+            continue
+        name = next((given for mark in marks if (given := getattr(mark, "name", None)) is not None), each.name).replace("_", "-")
+        if is_dataclass(of):
+            without = bare or not name or tyro.conf.OmitArgPrefixes in marks
+            yield from flags(of, prefix if without else f"{prefix}{name}.", bare=bare)
+        else:
+            yield f"--{prefix}{name}"
+
+
+def _bare(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type without what is annotated, and what is."""
+    return (get_args(kind)[0], tuple(kind.__metadata__)) if get_origin(kind) is Annotated else (kind, ())
