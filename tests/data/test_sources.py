@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -84,9 +85,9 @@ def test_folders(tmp_path: Path) -> None:
         ("a.csv", b"Text,kind\na,b\n", "labelled", ":1: expected a column 'text', got Text, kind; name yours"),
         ("a.tsv", b"x\ty\tz\n", "pairs", "--source-column and --target-column, or give the number of the column, from 1"),
         ("a.tsv", b"x\ty\n", "documents", ":1: expected a column 'text', got x, y; name yours with --text-column, or give the number"),
-        ("a.tsv", b"one\teins\n\ntwo\tzwei\tdrei\n", "pairs", ":3: expected 2 columns, got 3"),
-        ("a.tsv", b"one\teins\ntwo\n", "pairs", ":2: expected 2 columns, got 1"),
-        ("a.csv", b"text,label\na\n", "labelled", ":2: expected at least 2 columns, got 1"),
+        ("a.tsv", b"one\teins\n\ntwo\tzwei\tdrei\n", "pairs", ":3: expected 2 columns, as in the first row, got 3"),
+        ("a.tsv", b"one\teins\ntwo\n", "pairs", ":2: expected 2 columns, as in the first row, got 1"),
+        ("a.csv", b"text,label\na\n", "labelled", ":2: expected 2 columns, as in the first row, got 1"),
         ("a.csv", b'text\n"a\n', "documents", ":2: not CSV"),
         ("a.jsonl", b'{"text": "a"}\n{"text"\n', "documents", ":2: not JSON"),
         ("a.jsonl", b'{"text": "a\\ud800b"}\n', "documents", ":1: half of a surrogate pair"),
@@ -164,3 +165,43 @@ def test_progress_hears_of_every_byte_once(tmp_path: Path, name: str) -> None:
     sizes: list[int] = []
     assert list(source.records(sizes.append)) == list(source.records())
     assert sum(sizes) == source.size() > 0 and (len(sizes) > 2 or name == "a.txt.gz")
+
+
+def test_what_can_be_read_once_only_is_no_data(tmp_path: Path) -> None:
+    """The vocabulary and the tokens are made in two passes; a pipe would wait for ever, or be empty the second time."""
+    os.mkfifo(tmp_path / "a.txt")
+    with pytest.raises(
+        ValueError, match=r"a\.txt: expected a file or a folder, got a pipe, which can be read once only; write it to a file"
+    ):
+        Source(str(tmp_path / "a.txt"), "documents")
+    for device in ("/dev/zero", "/dev/urandom"):
+        with pytest.raises(ValueError, match=f"{device}: expected a file, got a device"):
+            Source(device, "documents")
+    with pytest.raises(ValueError, match="/dev/null: expected documents, got nothing"):
+        list(Source("/dev/null", "documents").records())
+
+
+def test_a_small_file_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gzip bomb: of a line, or of a file that is one labelled text, no more is held than the limit."""
+    monkeypatch.setattr(files, "LONGEST", 1000)
+    bomb = gzip.compress(b"a" * 10**6)
+    (tmp_path / "a.jsonl.gz").write_bytes(bomb)
+    with pytest.raises(ValueError, match=r"a\.jsonl\.gz:1: expected a line of at most 1,000 characters, got a longer one"):
+        list(Source(str(tmp_path / "a.jsonl.gz"), "documents").records())
+    (tmp_path / "texts" / "good").mkdir(parents=True)
+    (tmp_path / "texts" / "good" / "a.txt.gz").write_bytes(bomb)
+    with pytest.raises(ValueError, match=r"a\.txt\.gz: expected a text of at most 1,000 characters, got a longer one"):
+        list(Source(str(tmp_path / "texts"), "labelled", ("text", "label")).records())
+
+
+def test_json_in_plain_words(tmp_path: Path) -> None:
+    for line, said in (
+        ("{", r"not JSON: expecting property name .* at character 2"),
+        ("[" * 100_000, "not JSON that can be read: nested too deeply"),
+        ('{"text": 1' + "0" * 5000 + "}", "a number of too many digits"),
+        ('{"text": "\\ud800"}', "half of a surrogate pair, which is no character"),
+    ):
+        (tmp_path / "a.jsonl").write_text(line)
+        with pytest.raises(ValueError, match=r"a\.jsonl:1: ") as refusal:
+            list(Source(str(tmp_path / "a.jsonl"), "documents").records())
+        assert re.search(said, str(refusal.value)) and len(str(refusal.value)) < 300

@@ -128,9 +128,115 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     for name, data in (("x.tokens", tokens[:-2]), ("x.tokens", b""), ("meta.json", b"{"), ("x.bounds", b"")):
         before = (folder / name).read_bytes()
         (folder / name).write_bytes(data)
-        with pytest.raises(ValueError, match="damaged token files"):
+        with pytest.raises(ValueError, match="damaged: "):
             store(Source(str(path), "documents"), BPE, cache)
         (folder / name).write_bytes(before)
+
+
+def made(folder: Path) -> tuple[Path, Source, Tokenizer]:
+    """The token files of five labelled texts."""
+    rows = [("good", "a fine film"), ("bad", "a dull film"), ("good", "what a cast"), ("bad", "what a waste"), ("good", "see it")]
+    (folder / "a.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in rows))
+    source = Source(str(folder / "a.tsv"), "labelled", ("text", "label"))
+    store(source, BPE, folder / "cache")
+    (cache,) = (folder / "cache").iterdir()
+    return cache, source, BPE
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("dtype", "O", "dtype: expected uint16 or uint32, got O"),  # NumPy would take the file's bytes for pointers
+        ("dtype", "float64", "dtype: expected uint16 or uint32, got float64"),
+        ("dtype", "<u2", "dtype: expected uint16 or uint32, got <u2"),
+        ("dtype", None, "dtype: expected"),
+        ("dtype", "uint32", r"bounds: damaged: expected positions from 0 up to|tokens: damaged: expected a multiple of 4 bytes"),
+        ("streams", ["../../x"], "streams: expected"),
+        ("streams", "x", "streams: expected"),
+        ("labels", [3, 4], "labels: expected a list of texts"),
+        ("labels", ["good"], "classes: damaged: expected numbers from 0 to 0"),
+        ("records", -1, "records: expected a whole number, got -1"),
+        ("records", 0, "records: expected at least 1, got 0"),
+        ("records", 2**62, r"x\.bounds: damaged: expected .* bytes"),
+        ("records", True, "records: expected a whole number, got True"),
+        ("tokens", 3, "tokens: expected .*, as the files have, got 3"),
+        ("color", "red", "color: there is no such field"),
+    ],
+)
+def test_a_strangers_token_files(tmp_path: Path, field: str, value: object, said: str) -> None:
+    """What meta.json says is checked before a byte of the other files is read."""
+    cache, source, tokenizer = made(tmp_path)
+    meta = json.loads((cache / "meta.json").read_text())
+    (cache / "meta.json").write_text(json.dumps(meta | {field: value}))
+    with pytest.raises(ValueError, match=said) as refusal:
+        store(source, tokenizer, cache.parent)
+    assert str(cache) in str(refusal.value) and str(refusal.value).endswith(f"delete {cache}, and it is made again")
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "7", "{", "[" * 100_000, "\x00"])
+def test_a_meta_that_is_none(tmp_path: Path, content: str) -> None:
+    cache, source, tokenizer = made(tmp_path)
+    (cache / "meta.json").write_text(content)
+    with pytest.raises(ValueError, match=r"meta\.json: damaged: (expected a JSON object|not JSON); delete"):
+        store(source, tokenizer, cache.parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "said"),
+    [
+        ("x.bounds", [0, 9, 3, 4, 5, -1], "x.bounds: damaged: expected positions from 0 up to"),
+        ("x.bounds", [1, 1, 3, 4, 5, -1], "x.bounds: damaged: expected positions from 0 up to"),
+        ("x.bounds", [-(2**40), 1, 3, 4, 5, -1], "x.bounds: damaged: expected positions from 0 up to"),
+    ],
+)
+def test_bounds_stay_in_the_file(tmp_path: Path, name: str, numbers: list[int], said: str) -> None:
+    cache, source, tokenizer = made(tmp_path)
+    total = len((cache / "x.tokens").read_bytes()) // 2
+    np.array([*numbers[:-1], total], np.int64).tofile(cache / name)
+    with pytest.raises(ValueError, match=said):
+        store(source, tokenizer, cache.parent)
+
+
+def test_classes_are_those_of_the_labels(tmp_path: Path) -> None:
+    cache, source, tokenizer = made(tmp_path)
+    for classes in ([0, 1, 2, 0, 1], [0, -1, 1, 0, 1], [0, 1]):
+        np.array(classes, np.int32).tofile(cache / "classes")
+        with pytest.raises(ValueError, match=r"classes: damaged: expected (numbers from 0 to 1|20 bytes, got 8)"):
+            store(source, tokenizer, cache.parent)
+
+
+def test_a_pipe_in_a_cache_is_no_file(tmp_path: Path) -> None:
+    cache, source, tokenizer = made(tmp_path)
+    for name in ("x.tokens", "meta.json"):
+        (cache / name).rename(tmp_path / name)
+        os.mkfifo(cache / name)
+        with pytest.raises(ValueError, match=f"{name}: damaged: cannot be read: not a file"):
+            store(source, tokenizer, cache.parent)
+        (cache / name).unlink()
+        (tmp_path / name).rename(cache / name)
+
+
+@pytest.mark.parametrize("name", ["x.tokens", "x.bounds", "classes"])
+def test_a_file_that_shrinks_while_it_is_mapped_is_an_error_and_no_crash(tmp_path: Path, name: str) -> None:
+    """Reading what a mapped file has lost ends a process by a signal, without a word."""
+    cache, source, tokenizer = made(tmp_path)
+    data = store(source, tokenizer, cache.parent)
+    records, _ = whole_records(data, {"x": 99}, source.where)
+    assert len(records.rows().batch(np.arange(5)).streams["x"][1]) == 5
+    os.truncate(cache / name, 0)
+    for read in (lambda: records.rows().batch(np.arange(5)), lambda: records.rows().lengths(np.arange(5))):
+        with pytest.raises(ValueError, match=rf"{name}: expected \d+ bytes, got 0: something cut it while it was in use"):
+            read()
+
+
+def test_tokens_that_the_vocabulary_lacks_are_refused(tmp_path: Path) -> None:
+    cache, source, tokenizer = made(tmp_path)
+    tokens = np.fromfile(cache / "x.tokens", np.uint16)
+    tokens[3] = tokenizer.N_V
+    tokens.tofile(cache / "x.tokens")
+    records, _ = whole_records(store(source, tokenizer, cache.parent), {"x": 99}, source.where)
+    with pytest.raises(ValueError, match=f"expected token IDs below {tokenizer.N_V:,}, got {tokenizer.N_V:,}; delete the folder"):
+        records.rows().batch(np.arange(5))
 
 
 def test_large_vocabularies_have_wider_tokens(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_documents_by_number(tmp_path: Path) -> None:
     ("lines", "columns", "message"),
     [
         (["a\tb"], ("3", "1"), r"a\.tsv:1: expected at least 3 columns, got 2"),
-        (["a\tb", "c"], ("2", "1"), r"a\.tsv:2: expected at least 2 columns, got 1"),
+        (["a\tb", "c"], ("2", "1"), r"a\.tsv:2: expected 2 columns, as in the first row, got 1"),
         (["a\tb"], ("review", "label"), r"a\.tsv:1: expected a column 'review', got a, b; .*or give the number of the column, from 1"),
         (["a\tb"], ("0", "1"), r"a\.tsv:1: expected a column '0', got a, b"),
         (
@@ -137,7 +137,41 @@ def test_notes_of_a_folder_name_each_table(tmp_path: Path) -> None:
 
 
 def test_rows_by_name(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('q,a\n"1, 2",3\n4\n')
-    assert list(named_rows(tmp_path / "a.csv")) == [(2, {"q": "1, 2", "a": "3"}), (3, {"q": "4"})]
+    (tmp_path / "a.csv").write_text('q,a\n"1, 2",3\n4,\n')
+    assert list(named_rows(tmp_path / "a.csv")) == [(2, {"q": "1, 2", "a": "3"}), (3, {"q": "4", "a": ""})]
+    for table, said in (
+        ("q,a\n1\n", r":2: expected 2 columns, as in the first row, got 1"),
+        ("q,q\n1,2\n", r":1: .*different names, got 'q' twice"),
+    ):
+        (tmp_path / "a.csv").write_text(table)
+        with pytest.raises(ValueError, match=said):
+            list(named_rows(tmp_path / "a.csv"))
     (tmp_path / "empty.csv").write_text("")
     assert list(named_rows(tmp_path / "empty.csv")) == []
+
+
+@pytest.mark.parametrize("columns", [("text", "label"), ("1", "2")])
+def test_ragged_rows_are_refused(tmp_path: Path, columns: tuple[str, str]) -> None:
+    """A comma in a text that is not quoted shifts the cells after it: the label of the row would be half of its text."""
+    for row, count in (("a film, and a good one,good,7", 4), ("a film", 1)):
+        reviews = source(tmp_path, "a.csv", ["text,label,id", "a dull film,bad,3", row], "labelled", *columns)
+        with pytest.raises(ValueError, match=rf"a\.csv:3: expected 3 columns, as in the first row, got {count}; quote a cell"):
+            list(reviews.records())
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    reviews = source(tmp_path, "a.csv", ["text,label,label", "a dull film,bad,3"], "labelled")
+    with pytest.raises(ValueError, match=r"a\.csv:1: expected columns of different names, got 'label' twice, columns 2 and 3; rename one"):
+        list(reviews.records())
+    numbered = source(tmp_path, "a.csv", ["text,label,label", "a dull film,bad,3"], "labelled", "1", "2")
+    assert labelled(list(numbered.records())) == [("bad", "a dull film")]
+    unnamed = source(tmp_path, "a.csv", [",,text,label", "1,2,a dull film,bad"], "labelled")
+    assert labelled(list(unnamed.records())) == [("bad", "a dull film")]
+
+
+def test_csv_that_is_none_in_plain_words(tmp_path: Path) -> None:
+    for row, said in (('"a', "a quotation mark is opened and never closed"), ('"a"b,c', "something follows a closing quotation mark")):
+        with pytest.raises(ValueError, match=f"not CSV: {said}"):
+            list(source(tmp_path, "a.csv", ["text,label", row], "labelled").records())
+    with pytest.raises(ValueError, match=r"got c0, c1, .* and 1,988 more; name yours"):
+        list(source(tmp_path, "a.csv", [",".join(f"c{i}" for i in range(2000))], "labelled").records())

@@ -6,6 +6,7 @@ Tables are known by what they can do, not by their class: what has `columns` is 
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from transalg.data.builtin import Kind
@@ -50,10 +51,12 @@ def _items(option: str, data: Iterable[Any], columns: tuple[str, ...]) -> Iterab
 
 
 def _rows(option: str, table: Any, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    try:
-        yield from zip(*(table[column] for column in columns), strict=True)
-    except ValueError as error:
-        raise ValueError(f"{option}: expected columns of one length: {error}") from error
+    missing = object()
+    for i, row in enumerate(zip_longest(*(table[column] for column in columns), fillvalue=missing)):
+        for column, value in zip(columns, row, strict=True):
+            if value is missing:
+                raise ValueError(f"{option}: expected columns of one length, got only {i:,} values of {column!r}")
+        yield row
 
 
 def _values(where: str, item: Any, kind: Kind, columns: tuple[str, ...]) -> tuple[Any, ...]:

@@ -6,14 +6,15 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from transalg.data import files, tables
 from transalg.data.builtin import Kind
 from transalg.data.files import Progress, no_progress
-from transalg.data.sources import JSON_LINES, SURROGATE, DocumentUnit, Source, named_rows
+from transalg.data.sources import JSON_LINES, SURROGATE, DocumentUnit, Record, Source, named_rows
+from transalg.terminal import listed
 
 Breaks = Literal["all", "lines", "none"]  # that a text may have: blank lines too, only line ends, or neither line ends nor tabs
 TABULAR = (*JSON_LINES, *tables.DELIMITERS)
@@ -80,7 +81,7 @@ class Documents(Form):
     def items(self, progress: Progress = no_progress) -> Iterator[Item]:
         if self.source.unit != "file":
             return super().items(progress)
-        texts = ((path, "".join(files.blocks(path, progress))) for path in self.source.files())
+        texts = ((path, files.whole(path, progress)) for path in self.source.files())
         return (Item((text.removesuffix("\n"),), None, str(path)) for path, text in texts)
 
     def written(self, item: Item, texts: tuple[str, ...]) -> str:
@@ -104,9 +105,13 @@ class JSONLines(Form):
     """An object a line. A line whose texts stay is written as it is."""
 
     def items(self, progress: Progress = no_progress) -> Iterator[Item]:
-        rows = (text for _, text in files.lines(self.path) if text.strip())
-        records = self.source.records(progress)
-        return (Item(record.texts, record.label, record.where, row) for record, row in zip(records, rows, strict=True))
+        rows = ((f"{self.path}:{line}", text) for line, text in files.lines(self.path) if text.strip())
+        for record, (where, row) in zip_longest(self.source.records(progress), rows, fillvalue=("", "")):
+            if not isinstance(record, Record) or record.where != where:
+                raise ValueError(
+                    f"{where or self.path}: expected one text in every column, got a list of texts; give each a line of its own"
+                )
+            yield Item(record.texts, record.label, record.where, row)
 
     def written(self, item: Item, texts: tuple[str, ...]) -> str:
         if texts == item.texts:
@@ -203,6 +208,6 @@ def _kind(path: Path, names: Mapping[str, str]) -> Kind:
         if all(names[name] in first for name in tables.COLUMNS[kind]):
             return kind
     raise ValueError(
-        f"{path}: expected columns text, text and label, or source and target; got {', '.join(first) or 'none'}; "
+        f"{path}: expected columns text, text and label, or source and target; got {listed(first) or 'none'}; "
         "name yours with --text-column and its like, or say with --records what the rows are"
     )

@@ -111,6 +111,7 @@ class Rows:
             lengths = self._limited(stream, full_lengths)
             positions = starts[:, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
             ids = self.store.tokens[stream][positions].astype(np.int64)
+            self.store.check_ids(ids)
             is_cut = lengths < full_lengths
             if self.store.eos is not None and self.limits.get(stream, 0) > 1:
                 ids[is_cut, lengths[is_cut] - 1] = self.store.eos
@@ -120,6 +121,7 @@ class Rows:
 
     def _spans(self, index: Index) -> dict[str, tuple[Index, Index]]:
         """Where the record of each row begins in each stream, and how many tokens it has."""
+        self.store.check()
         records = self.subset(index)
         bounds = {stream: spans(records) for stream, spans in self.spans.items()}
         return {stream: (starts, stops - starts) for stream, (starts, stops) in bounds.items()}
@@ -216,6 +218,7 @@ class Chunks:
 
     def rows(self, shift: int = 0, epoch: int = 0) -> Rows:
         """The chunks. With a shift, the first chunk of every document that has several is shorter by so many tokens."""
+        self.store.check()
         bounds = self.store.bounds["x"]
         if self.pack:
             bounds = bounds[[0, -1]]

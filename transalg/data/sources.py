@@ -13,6 +13,7 @@ from transalg.data import files, tables
 from transalg.data.builtin import NAMES, Kind
 from transalg.data.files import Progress, no_progress
 from transalg.reading import parse_json
+from transalg.terminal import listed
 
 DocumentUnit = Literal["file", "paragraph", "line"]
 TooLong = Literal["error", "skip", "cut"]  # what becomes of pairs and labelled texts that are longer than a row of the model
@@ -47,6 +48,8 @@ class Source:
         if not self.builtin and not Path(self.name).exists():
             known = ", ".join(one for one, data in NAMES.items() if data.kind == self.kind)
             raise ValueError(f"{self.name}: no such file or folder, nor built-in data ({known})")
+        if not self.builtin:
+            files.check_rereadable(Path(self.name))
         if self.builtin and NAMES[self.name].kind != self.kind:
             raise ValueError(f"{self.name}: these are {WORDS[NAMES[self.name].kind]}; expected {WORDS[self.kind]}")
 
@@ -129,7 +132,7 @@ class Source:
             elif self.kind == "documents":
                 yield from _documents(path, self.unit, progress)
             elif self.kind == "labelled" and root.is_dir() and path.parent != root:
-                text = "".join(files.blocks(path, progress))
+                text = files.whole(path, progress)
                 yield Record((text,), path.relative_to(root).parts[0], f"{path}:1")
             else:
                 yield from self._tab_separated(path, progress)
@@ -138,7 +141,7 @@ class Source:
         for line, row in _json_objects(path, progress):
             for column in self.columns:
                 if row.get(column) is None:
-                    names = ", ".join(name for name, value in row.items() if value is not None)
+                    names = listed([name for name, value in row.items() if value is not None])
                     raise ValueError(f"{path}:{line}: expected a column {column!r}, got {names or 'none'}; {tables.HINTS[self.kind]}")
             first, *others = (row[column] for column in self.columns)
             targets = others[0] if self.kind == "pairs" and isinstance(others[0], list) else others  # a pair for each of several targets
@@ -179,9 +182,18 @@ def named_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
         yield from _json_objects(path, no_progress)
         return
     rows = tables.rows(path)
-    for _, header in islice(rows, 1):
+    for first, header in islice(rows, 1):
+        tables.check_header(path, first, header)
         for line, cells in rows:
-            yield line, dict(zip(header, cells, strict=False))
+            tables.check_width(path, line, cells, len(header))
+            yield line, dict(zip(header, cells, strict=True))
+
+
+def not_json(error: ValueError | RecursionError) -> str:
+    """What is wrong with a text that is no JSON."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON: {error.msg[0].lower()}{error.msg[1:]} at character {error.pos + 1:,}"
+    return "not JSON that can be read: nested too deeply, or a number of too many digits"
 
 
 def _json_objects(path: Path, progress: Progress) -> Iterator[tuple[int, Mapping[str, object]]]:
@@ -189,9 +201,9 @@ def _json_objects(path: Path, progress: Progress) -> Iterator[tuple[int, Mapping
         if not text.strip():
             continue
         try:
-            row = parse_json(text)
-        except ValueError as error:
-            raise ValueError(f"{path}:{line}: {error}") from error
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}:{line}: {not_json(error)}") from error
         if not isinstance(row, dict):
             raise ValueError(f"{path}:{line}: expected a JSON object with a name for every value, got {type(row).__name__}")
         yield line, row

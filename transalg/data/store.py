@@ -2,26 +2,33 @@
 
 import hashlib
 import json
+import mmap
+import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
 from transalg.atomic import temporary_path
-from transalg.data.files import Progress, no_progress
+from transalg.checks import is_integer
+from transalg.data.files import Progress, no_progress, open_regular
 from transalg.data.sources import Record, Source
 from transalg.reading import read_json
+from transalg.terminal import listed, short
 from transalg.tokenization import Tokenizer
 
 FORMAT = 3  # of the files
+META, LARGEST_META = "meta.json", 2**28  # bytes of it that are read
+DTYPES, STREAMS = ("uint16", "uint32"), (["x"], ["z", "x"])
 BATCH = 2**21  # characters tokenised at a time
+BLOCK = 2**20  # records that are looked at together
 TokenIDs = NDArray[np.integer]  # 16 or 32 bits, as the vocabulary needs
 
 
@@ -41,6 +48,20 @@ class Meta:
 
 
 @dataclass(frozen=True)
+class MappedFile:
+    """A file that is mapped into memory, and how long it was then. Reading what it has lost since would end the process without a word."""
+
+    path: Path
+    content: mmap.mmap
+    size: int
+
+    def check(self) -> None:
+        """A ValueError if the file has become shorter."""
+        if (now := self.content.size()) < self.size:
+            raise ValueError(f"{self.path}: expected {self.size:,} bytes, got {now:,}: something cut it while it was in use; start again")
+
+
+@dataclass(frozen=True)
 class Store:
     """The tokens of all records, one record after the other, and where each begins: bos … eos."""
 
@@ -49,9 +70,22 @@ class Store:
     bounds: dict[str, NDArray[np.int64]]  # one more than there are records
     classes: NDArray[np.int32] | None = None  # of every record, an index into meta.labels
     eos: int | None = None  # ends a record that is cut
+    N_V: int | None = None  # token IDs are below it
+    files: tuple[MappedFile, ...] = ()
 
     def __len__(self) -> int:
         return self.meta.records
+
+    def check(self) -> None:
+        """Before reading: a ValueError if a file has become shorter."""
+        for each in self.files:
+            each.check()
+
+    def check_ids(self, ids: NDArray[np.int64]) -> None:
+        """A ValueError for a token that the vocabulary does not have."""
+        if self.N_V is not None and ids.size and ids.max() >= self.N_V:
+            where = self.files[0].path.parent if self.files else "tokens"
+            raise ValueError(f"{where}: expected token IDs below {self.N_V:,}, got {ids.max():,}; delete the folder, and it is made again")
 
 
 def store(source: Source, tokenizer: Tokenizer, folder: Path, *, labels: tuple[str, ...] = (), progress: Progress = no_progress) -> Store:
@@ -63,7 +97,7 @@ def store(source: Source, tokenizer: Tokenizer, folder: Path, *, labels: tuple[s
     made_from = [FORMAT, digest, tokenizer.digest()]
     name = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=12).hexdigest()
     target = folder / name
-    if not (target / "meta.json").exists():
+    if not (target / META).exists():
         temporary = temporary_path(target)  # another run may be making the same
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -72,40 +106,100 @@ def store(source: Source, tokenizer: Tokenizer, folder: Path, *, labels: tuple[s
             if not target.exists():
                 temporary.rename(target)
         except OSError as error:
-            if not (target / "meta.json").exists():
+            if not (target / META).exists():
                 raise ValueError(f"{target}: cannot be written: {error.strerror}") from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    return _in_order(replace(load(target), eos=tokenizer.eos_token), labels, source)
+    return _in_order(replace(load(target), eos=tokenizer.eos_token, N_V=tokenizer.N_V), labels, source)
 
 
 def _in_order(data: Store, labels: tuple[str, ...], source: Source) -> Store:
     """The store with its classes as a model numbers them."""
     if data.classes is None or not labels or data.meta.labels == labels:
         if data.classes is not None and len(data.meta.labels) == 1 and not labels:
-            raise ValueError(f"{source.name}: expected texts of at least 2 classes, got {len(data)} that are all {data.meta.labels[0]!r}")
+            raise ValueError(
+                f"{source.name}: expected texts of at least 2 classes, got {len(data)} that are all {short(data.meta.labels[0], 60)!r}"
+            )
         return data
     for i, label in enumerate(data.meta.labels):
         if label not in labels:
             where = source.where(int(np.flatnonzero(data.classes == i)[0]))
-            raise ValueError(f"{where}: expected one of the model's classes, {', '.join(labels)}; got {label!r}")
+            raise ValueError(f"{where}: expected one of the model's classes, {listed(labels)}; got {short(label, 60)!r}")
     index = np.array([labels.index(label) for label in data.meta.labels], np.int32)
     return replace(data, meta=replace(data.meta, labels=labels), classes=index[data.classes])
 
 
 def load(folder: Path) -> Store:
-    """A store that is on disk."""
+    """A store that is on disk, whoever wrote it: nothing is taken for granted of what its files say of each other."""
+    meta = _read_meta(folder / META)
+    opened = list[MappedFile]()
+
+    def mapped(name: str, dtype: str, length: int | None = None) -> NDArray[Any]:
+        path, each = folder / name, np.dtype(dtype).itemsize
+        try:
+            with open_regular(path) as file:
+                size = os.fstat(file.fileno()).st_size
+                content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else None
+        except OSError as error:
+            raise _damaged(path, f"cannot be read: {error.strerror}") from error
+        if size % each or (length is not None and size != length * each):
+            expected = f"{length * each:,}" if length is not None else f"a multiple of {each}"
+            raise _damaged(path, f"expected {expected} bytes, got {size:,}")
+        if content is None:
+            return np.empty(0, dtype)
+        opened.append(MappedFile(path, content, size))
+        return np.frombuffer(content, dtype)
+
+    tokens: dict[str, TokenIDs] = {stream: mapped(f"{stream}.tokens", meta.dtype) for stream in meta.streams}
+    bounds: dict[str, NDArray[np.int64]] = {stream: mapped(f"{stream}.bounds", "int64", meta.records + 1) for stream in meta.streams}
+    for stream in meta.streams:
+        if bounds[stream][0] != 0 or bounds[stream][-1] != len(tokens[stream]) or not _ascends(bounds[stream]):
+            raise _damaged(folder / f"{stream}.bounds", f"expected positions from 0 up to {len(tokens[stream]):,}")
+    if meta.tokens != sum(map(len, tokens.values())):
+        raise _damaged(folder / META, f"tokens: expected {sum(map(len, tokens.values())):,}, as the files have, got {meta.tokens:,}")
+    classes = mapped("classes", "int32", meta.records) if meta.labels else None
+    if classes is not None and not (classes.min() >= 0 and classes.max() < len(meta.labels)):
+        raise _damaged(folder / "classes", f"expected numbers from 0 to {len(meta.labels) - 1}, of the labels in {META}")
+    return Store(meta, tokens, bounds, classes, files=tuple(opened))
+
+
+def _damaged(path: Path, what: str) -> ValueError:
+    return ValueError(f"{path}: damaged: {what}; delete {path.parent}, and it is made again")
+
+
+def _ascends(bounds: NDArray[np.int64]) -> bool:
+    blocks = (bounds[i : i + BLOCK + 1] for i in range(0, len(bounds) - 1, BLOCK))
+    return all(bool((block[:-1] <= block[1:]).all()) for block in blocks)
+
+
+def _read_meta(path: Path) -> Meta:
+    """The figures of a store; a ValueError with the field that is none."""
     try:
-        fields = read_json(folder / "meta.json")
-        meta = Meta(**fields | {"streams": tuple(fields["streams"]), "labels": tuple(fields["labels"])})
-        tokens: dict[str, TokenIDs] = {stream: np.memmap(folder / f"{stream}.tokens", meta.dtype, "r") for stream in meta.streams}
-        bounds: dict[str, NDArray[np.int64]] = {stream: np.memmap(folder / f"{stream}.bounds", np.int64, "r") for stream in meta.streams}
-        classes = np.memmap(folder / "classes", np.int32, "r") if meta.labels else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder}: damaged token files ({error}); delete the folder, and they are made again") from error
-    if any(len(bounds[stream]) != meta.records + 1 or bounds[stream][-1] != len(tokens[stream]) for stream in meta.streams):
-        raise ValueError(f"{folder}: damaged token files; delete the folder, and they are made again")
-    return Store(meta, tokens, bounds, classes)
+        with open_regular(path) as file:
+            values = json.loads(file.read(LARGEST_META).decode())
+    except OSError as error:
+        raise _damaged(path, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, "not JSON") from error
+    if not isinstance(values, dict):
+        raise _damaged(path, "expected a JSON object")
+    checks: dict[str, tuple[Callable[[Any], bool], str]] = {
+        **dict.fromkeys(
+            ("records", "tokens", "text_bytes", "unknown", "parts"), (lambda value: is_integer(value) and value >= 0, "a whole number")
+        ),
+        "dtype": (lambda value: value in DTYPES, " or ".join(DTYPES)),
+        "streams": (lambda value: value in STREAMS, " or ".join(map(str, STREAMS))),
+        "labels": (lambda value: isinstance(value, list) and all(isinstance(label, str) for label in value), "a list of texts"),
+        "digest": (lambda value: isinstance(value, str), "a text"),
+    }
+    for name, (holds, expected) in checks.items():
+        if name not in values or not holds(values[name]):
+            raise _damaged(path, f"{name}: expected {expected}, got {short(values.get(name, 'nothing'), 60)}")
+    if values["records"] < 1:
+        raise _damaged(path, "records: expected at least 1, got 0")
+    if unknown := sorted(values.keys() - checks.keys()):
+        raise _damaged(path, f"{short(unknown[0], 60)}: there is no such field")
+    return Meta(**values | {"streams": tuple(values["streams"]), "labels": tuple(values["labels"])})
 
 
 class _Stream:
@@ -165,7 +259,7 @@ def _write(source: Source, tokenizer: Tokenizer, folder: Path, digest: str, prog
         index = {label: i for i, label in enumerate(labels)}
         np.array([index[label] for label in classes], np.int32).tofile(folder / "classes")
     meta = Meta(files[0].records, sum(file.written for file in files), text_bytes, unknown, dtype, streams, labels, digest, parts)
-    (folder / "meta.json").write_text(json.dumps(asdict(meta), ensure_ascii=False), encoding="utf-8")
+    (folder / META).write_text(json.dumps(asdict(meta), ensure_ascii=False), encoding="utf-8")
 
 
 def _encoded(source: Source, tokenizer: Tokenizer, dtype: str, progress: Progress) -> Iterator[tuple[list[Record], list[TokenIDs]]]:

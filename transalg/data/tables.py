@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from transalg.data.builtin import Kind
-from transalg.data.files import Progress, lines, no_progress, suffix
+from transalg.data.files import LONGEST, Progress, lines, no_progress, suffix
+from transalg.terminal import listed, short
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 COLUMNS: dict[Kind, tuple[str, ...]] = {"documents": ("text",), "pairs": ("source", "target"), "labelled": ("text", "label")}
@@ -18,7 +19,12 @@ HINTS: dict[Kind, str] = {
 }
 SAMPLE = 1000  # rows that are looked at to tell a label from a text, and a header from data
 REPEATED = 5  # times that labels occur on average, at least, where a label that occurs once in the first line is taken for a header
-csv.field_size_limit(2**31 - 1)
+csv.field_size_limit(LONGEST)
+CSV_ERRORS = {  # what Python says, and what it means
+    "unexpected end of data": "a quotation mark is opened and never closed",
+    "expected after": "something follows a closing quotation mark; write a quotation mark in a cell twice",
+    "field larger": f"a cell has more than {LONGEST:,} characters",
+}
 
 Row = tuple[int, list[str]]  # its line in the file, its cells
 
@@ -34,8 +40,8 @@ class TableLayout:
 
     def values(self, path: Path, line: int, cells: list[str]) -> tuple[str, ...]:
         """The values of a row."""
-        if self.width not in (None, len(cells)):
-            raise ValueError(f"{path}:{line}: expected {self.width} columns, got {len(cells)}")
+        if self.width is not None:
+            check_width(path, line, cells, self.width)
         if len(cells) <= max(self.positions):
             raise ValueError(f"{path}:{line}: expected at least {max(self.positions) + 1} columns, got {len(cells)}")
         return tuple(cells[position] for position in self.positions)
@@ -49,7 +55,26 @@ def rows(path: Path, progress: Progress = no_progress, errors: str = "strict") -
     try:
         yield from ((reader.line_num, cells) for cells in reader if cells)
     except csv.Error as error:
-        raise ValueError(f"{path}:{reader.line_num}: not CSV: {error}") from error
+        meaning = next((words for said, words in CSV_ERRORS.items() if said in str(error)), "a row cannot be read")
+        raise ValueError(f"{path}:{reader.line_num}: not CSV: {meaning}") from error
+
+
+def check_width(path: Path, line: int, cells: Sequence[str], width: int) -> None:
+    """A ValueError for a row that has more or fewer cells than the first one: its values stand in other columns, maybe."""
+    if len(cells) != width:
+        raise ValueError(
+            f"{path}:{line}: expected {width} columns, as in the first row, got {len(cells)}; quote a cell that has the delimiter in it"
+        )
+
+
+def check_header(path: Path, line: int, names: Sequence[str]) -> None:
+    """A ValueError if two columns have one name: which of them is meant?"""
+    for i, name in enumerate(names):
+        if name.strip() and name in names[:i]:
+            raise ValueError(
+                f"{path}:{line}: expected columns of different names, got {short(name, 60)!r} twice, "
+                f"columns {names.index(name) + 1} and {i + 1}; rename one, or give numbers of columns"
+            )
 
 
 def layout(path: Path, kind: Kind, columns: Sequence[str], sample: Sequence[Row], hint: str | None = None) -> TableLayout:
@@ -68,9 +93,11 @@ def layout(path: Path, kind: Kind, columns: Sequence[str], sample: Sequence[Row]
     for name in names:
         if name not in first:
             raise ValueError(
-                f"{path}:{line}: expected a column {name!r}, got {', '.join(first)}; {hint or HINTS[kind]}, or give the number of the column, from 1"
+                f"{path}:{line}: expected a column {short(name, 60)!r}, got {listed(first)}; {hint or HINTS[kind]}, or give the number of the column, from 1"
             )
-    return TableLayout(tuple(int(name) - 1 if _is_number(name) else first.index(name) for name in columns), header=True)
+    check_header(path, line, first)
+    positions = tuple(int(name) - 1 if _is_number(name) else first.index(name) for name in columns)
+    return TableLayout(positions, header=True, width=len(first))
 
 
 def _is_number(name: str) -> bool:
@@ -89,7 +116,7 @@ def _by_number(path: Path, kind: Kind, positions: Sequence[int], sample: Sequenc
         header = header or _heads_labels(sample, positions[1])
     numbers = " and ".join(str(i + 1) for i in positions)
     note = f"{path}: columns by number ({' and '.join(COLUMNS[kind])}: {numbers}); the first line is {'a header' if header else 'data'}"
-    return TableLayout(tuple(positions), header, note=note)
+    return TableLayout(tuple(positions), header, width=len(first), note=note)
 
 
 def _by_position(path: Path, kind: Kind, sample: Sequence[Row]) -> TableLayout:

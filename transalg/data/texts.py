@@ -10,6 +10,8 @@ from typing import NamedTuple
 from transalg.data import files, tables
 from transalg.data.sources import JSON_LINES, SURROGATE
 from transalg.reading import parse_json
+from transalg.data.sources import JSON_LINES, SURROGATE, not_json
+from transalg.terminal import listed
 
 ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8, as Python's surrogateescape decodes them
 HINT = "name yours with --column"
@@ -25,6 +27,7 @@ class TextRow(NamedTuple):
 
 def text_rows(path: Path, column: str) -> Iterator[TextRow]:
     """The rows of a file: of a table those after the header; otherwise lines, of JSON or of text. A header without the column is an error."""
+    files.check_finite(path)
     suffix = files.suffix(path)
     if suffix in tables.DELIMITERS:
         yield from _of_table(path, column)
@@ -44,14 +47,14 @@ def _of_json(lines: Iterable[tuple[int, str]], column: str) -> Iterator[TextRow]
         if not line.strip():
             continue
         try:
-            values = parse_json(line)
-        except ValueError as error:
-            yield TextRow(number, line, _not_utf8(line) or str(error))
+            values = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            yield TextRow(number, line, _not_utf8(line) or not_json(error))
             continue
         if not isinstance(values, dict):
             yield TextRow(number, line, f"expected a JSON object with a name for every value, got {type(values).__name__}")
         elif (value := values.get(column)) is None:
-            names = ", ".join(name for name, one in values.items() if one is not None)
+            names = listed([name for name, one in values.items() if one is not None])
             yield TextRow(number, line, f"expected a column {column!r}, got {names or 'none'}; {HINT}")
         else:
             yield _row(number, value if isinstance(value, str) else json.dumps(value))
