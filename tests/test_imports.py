@@ -17,6 +17,7 @@ TREE = [
     "reading",
     "checks",
     "limits",
+    "memory",
     "terminal",
     "formal.notation",
     "formal.tree",

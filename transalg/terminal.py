@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
+from rich.text import Text
 
 # What a terminal obeys: control characters but tab and newline, what turns the direction of writing, other line ends; and halves of characters
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -56,6 +57,11 @@ def short(value: object, most: int = LONGEST) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
 
+def in_picture(text: object) -> str:
+    """A text in a picture, where dollar signs would begin mathematics."""
+    return shown(short(text, 40)).replace("$", r"\$")
+
+
 class PlainConsole(Console):
     """A console that obeys nothing in what it prints: no markup unless asked, no emoji codes, no control characters but its own."""
 
@@ -63,6 +69,10 @@ class PlainConsole(Console):
         for segment in super().render(renderable, options):
             obeys = segment.control is None and OBEYED.search(segment.text)
             yield Segment(shown(segment.text), segment.style) if obeys else segment
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Before it is measured, for the width of a table's column."""
+        return super().render_str(shown(text), **options)
 
     def on_broken_pipe(self) -> None:
         """Who reads the output may leave: the command decides what that means, where Console would exit with 1."""

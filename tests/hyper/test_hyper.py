@@ -44,7 +44,7 @@ def test_every_field_says_what_it_means(kind: type) -> None:
     ("kind", "changes", "message"),
     [
         (DHyper, {"H": 4}, r"H: expected a divisor of d_e = 6, .*got 4"),
-        (DHyper, {"L": 0}, r"L: expected a whole number from 1 to 10,000, got 0"),
+        (DHyper, {"L": 0}, r"L: expected a whole number from 1 to 1,000, got 0"),
         (DHyper, {"d_e": 6.0}, r"d_e: expected a whole number from 1 to 1,000,000, got 6.0"),
         (DHyper, {"N_V": True}, r"N_V: expected a whole number from 1 to 100,000,000, got True"),
         (DHyper, {"N_V": 3}, r"N_V: expected at least 4, .*got 3"),

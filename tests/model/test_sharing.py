@@ -100,5 +100,5 @@ def test_what_cannot_be_shared() -> None:
     with pytest.raises(ValueError, match="shared: expected 1 with a band that is not in every layer, got 2"):
         small(DHyper, band=3, shared=2)
     for number in (0, 1.5, True):
-        with pytest.raises(ValueError, match="shared: expected a whole number from 1 to 10,000, got "):
+        with pytest.raises(ValueError, match="shared: expected a whole number from 1 to 1,000, got "):
             small(DHyper, shared=number)

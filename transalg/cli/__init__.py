@@ -20,7 +20,7 @@ from transalg.cli.embed import EmbedVerb
 from transalg.cli.errata import ErrataVerb
 from transalg.cli.evaluate import EvaluateVerb
 from transalg.cli.export_run import ExportVerb
-from transalg.cli.failures import is_out_of_memory, message
+from transalg.cli.failures import message
 from transalg.cli.fill import FillVerb
 from transalg.cli.gato import GatoVerb
 from transalg.cli.generate import GenerateVerb
@@ -37,6 +37,7 @@ from transalg.cli.tokenizer import TokenizerVerb
 from transalg.cli.trace import TraceVerb
 from transalg.cli.train import Train, TrainVerb
 from transalg.cli.verify import VerifyVerb
+from transalg.memory import is_out_of_memory
 from transalg.runs.config import meant
 from transalg.runs.synonyms import SYNONYMS
 

@@ -43,7 +43,7 @@ def check_values(verb: Any, prefix: str = "") -> None:
             within(option, value, interval, whole=int in kind)
         for text in _texts(value):
             if (found := OBEYED.search(text)) and not Path(text).exists() and _is_half(text):
-                raise ValueError(f"{option}: expected UTF-8, got {shown(found.group())} in {shown(short(text, 60))!r}")
+                raise ValueError(f"{option}: expected UTF-8, got {shown(found.group())} in '{shown(short(text, 60))}'")
 
 
 def _is_half(text: str) -> bool:

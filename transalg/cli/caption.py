@@ -9,6 +9,7 @@ import tyro
 from transalg.cli.bounds import Seed, Tau
 from transalg.cli.using import CheckpointName, Device, Flag, MaybeText, json_line, load_runs
 from transalg.limits import limits
+from transalg.terminal import shown
 
 if TYPE_CHECKING:
     from transalg.tokenization.spaces import Array, Image
@@ -55,7 +56,7 @@ class Caption:
             if self.json:
                 print(json_line({"image": str(path), "text": text}), end="")
             else:
-                print(text if len(texts) == 1 else f"{path}: {text}")
+                print(shown(text if len(texts) == 1 else f"{path}: {text}"))
 
 
 def read_image(path: Path, space: "Image") -> "Array":

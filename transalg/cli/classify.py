@@ -6,6 +6,7 @@ from typing import Annotated
 import tyro
 
 from transalg.cli.using import Flag, Head, TextVerb, TooLong, json_line, working
+from transalg.terminal import shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +34,9 @@ class Classify(TextVerb):
                     out.write(json_line({"row": row, "text": text} | figures))
                 elif self.all:
                     ordered = sorted(result.P.items(), key=lambda item: -item[1])
-                    out.write("  ".join(f"{label} {p:.1%}" for label, p in ordered) + "\n")
+                    out.write("  ".join(f"{shown(label)} {p:.1%}" for label, p in ordered) + "\n")
                 else:
-                    out.write(f"{result.label}\t{result.probability:.1%}\n")
+                    out.write(f"{shown(result.label)}\t{result.probability:.1%}\n")
         rows.close()
 
 

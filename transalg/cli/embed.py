@@ -7,6 +7,7 @@ import tyro
 
 from transalg.atomic import atomic_write
 from transalg.cli.using import Flag, TextVerb, TooLong, json_line, working
+from transalg.terminal import shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class Embed(TextVerb):
                     np.save(file, matrix)
                 else:
                     np.savez(file, vectors=matrix, rows=np.array(rows.numbers))
-            print(f"{matrix.shape[0]:,} × {matrix.shape[1]} in {self.out}")
+            print(shown(f"{matrix.shape[0]:,} × {matrix.shape[1]} in {self.out}"))
             rows.close()
             return
         with self.output() as out:

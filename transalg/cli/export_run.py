@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from transalg.cli.using import CheckpointName, Flag
+from transalg.terminal import shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class Export:
 
         name = export_run(self.source, self.format, self.out, numbers=self.numbers, overwrite=self.overwrite, checkpoint=self.checkpoint)
         files = sorted(path.name for path in self.out.iterdir())
-        print(f"{self.out}: {name}; {', '.join(files)}")
+        print(shown(f"{self.out}: {name}; {', '.join(files)}"))
 
 
 ExportVerb = Annotated[Export, tyro.conf.subcommand("export")]

@@ -2,14 +2,11 @@
 
 import errno
 import os
-import re
 
+from transalg.memory import is_out_of_memory, out_of_memory
 from transalg.terminal import short, shown
 
 LINES, CHARACTERS = 2, 1000  # of a message
-ALLOCATE = re.compile(r"allocate (\d+) bytes|allocate ([\d.]+ [KMGT]iB)")
-OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
-SMALLER = "make the model or the batch smaller: --model.d-e, --model.L, --model.ell-max, --train.batch-size, --train.accumulate"
 
 
 def message(error: BaseException) -> str:
@@ -19,16 +16,9 @@ def message(error: BaseException) -> str:
     return "\n".join(shown(short(line, CHARACTERS // len(lines))) for line in lines)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Python's MemoryError, NumPy's, and torch's RuntimeError of that meaning."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in str(error) for word in OUT_OF_MEMORY))
-
-
 def _words(error: BaseException) -> str:
     if is_out_of_memory(error):
-        asked = ALLOCATE.search(str(error))
-        size = f" ({_bytes(asked[1]) if asked[1] else asked[2]} more were asked for)" if asked else ""
-        return f"memory: there is not enough{size}; {SMALLER}"
+        return out_of_memory(error)
     if isinstance(error, UnicodeError):
         part = getattr(error, "object", "")[getattr(error, "start", 0) : getattr(error, "end", 0)]
         return f"text: expected UTF-8, got {part!r}, which is no character"
@@ -44,12 +34,3 @@ def _words(error: BaseException) -> str:
 
 def _name(name: object) -> str:
     return os.fsdecode(name) if isinstance(name, bytes | str | os.PathLike) else str(name)
-
-
-def _bytes(number: str) -> str:
-    size = float(number)
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            break
-        size /= 1000
-    return f"{size:,.3g} {unit}"

@@ -6,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from transalg.cli.bounds import Size
-from transalg.cli.using import Texts, TextVerb, TooLong, json_line, working
+from transalg.cli.using import Texts, TextVerb, TooLong, json_line, visible_token, working
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Fill(TextVerb):
                     continue
                 out.write(f"{text}\n")
                 for number, mask in enumerate(masks, 1):
-                    shown = "   ".join(f"{token if token.strip() and token.isprintable() else repr(token)} {p:.1%}" for token, p in mask)
+                    shown = "   ".join(f"{visible_token(token)} {p:.1%}" for token, p in mask)
                     out.write(f"  {f'<mask> {number}' if len(masks) > 1 else '<mask>'}   {shown}\n")
         rows.close()
 

@@ -2,13 +2,14 @@
 
 import sys
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from transalg import terminal
 from transalg.cli.bounds import Count, MaybeSeed, Penalty, Tau, Tokens, TopK, TopP
-from transalg.cli.using import Flag, MaybeFile, ModelVerb, Texts, json_line, note_unknown, read_texts, working
+from transalg.cli.using import Flag, MaybeFile, ModelVerb, Texts, json_line, note_unknown, read_texts, standard_output, working
 
 if TYPE_CHECKING:
     from transalg.inference.options import SamplingOptions
@@ -82,12 +83,11 @@ class Generate(ModelVerb):
         first = next(pieces, "")  # raises what is wrong before anything is printed
         if not self.only_new:
             terminal.console(soft_wrap=True).print(Text(prompt, "cyan"), end="")
-        sys.stdout.write(first)
-        sys.stdout.flush()
-        for piece in pieces:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
-        sys.stdout.write("\n")
+        out = standard_output()
+        for piece in chain((first,), pieces):
+            out.write(piece)
+            out.flush()
+        out.write("\n")
 
 
 GenerateVerb = Annotated[Generate, tyro.conf.subcommand("generate")]

@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from transalg.cli.using import Flag
+from transalg.terminal import shown
 
 SHOWN = 4  # names of tensors in a note
 
@@ -37,14 +38,14 @@ class Import:
 
         made = import_checkpoint(self.source, self.out, tokenizer=self.tokenizer, allow_pickle=self.allow_pickle, overwrite=self.overwrite)
         abilities = find(made.task).abilities_of(made.hyper)
-        print(f"{self.out}: a model for {made.task}, {parameters(made.hyper):,} parameters; it can {', '.join(abilities)}")
+        print(shown(f"{self.out}: a model for {made.task}, {parameters(made.hyper):,} parameters; it can {', '.join(abilities)}"))
         departures = {name: value for name, value in made.hyper.departures().items() if name != "special"}
-        print(f"  Algorithm {made.hyper.algorithm} with {', '.join(f'{name}={value}' for name, value in departures.items())}")
+        print(shown(f"  Algorithm {made.hyper.algorithm} with {', '.join(f'{name}={value}' for name, value in departures.items())}"))
         special = made.hyper.special_tokens
-        print("  " + ", ".join(f"{name} {'is missing' if one is None else f'= {one}'}" for name, one in _special(special)))
+        print(shown("  " + ", ".join(f"{name} {'is missing' if one is None else f'= {one}'}" for name, one in _special(special))))
         if made.left_out:
             more = f" and {len(made.left_out) - SHOWN} more" if len(made.left_out) > SHOWN else ""
-            print(f"  Left out, for this model does not need them: {', '.join(made.left_out[:SHOWN])}{more}")
+            print(shown(f"  Left out, for this model does not need them: {', '.join(made.left_out[:SHOWN])}{more}"))
         print(f"Next: transalg {abilities[0]} {shlex.quote(str(self.out))}, transalg verify {shlex.quote(str(self.out))}")
 
 

@@ -1,11 +1,13 @@
 """Pictures in files: PNG, SVG or PDF, as the name says; the confusion matrix and the reliability diagram of a classifier."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transalg.atomic import atomic_write
 from transalg.cli.using import check_output
+from transalg.terminal import in_picture
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from transalg.evaluation.classes import Bin
 
 KINDS = ("png", "svg", "pdf")
+WIDEST = 60.0  # inches of a picture, however many classes there are
 
 
 def check_picture(path: Path | None) -> None:
@@ -25,8 +28,9 @@ def check_picture(path: Path | None) -> None:
 
 
 def write_picture(figure: "Figure", out: Path) -> None:
-    """Write a picture atomically."""
-    with atomic_write(out, "wb") as file:
+    """Write a picture atomically. Characters that its font lacks become boxes."""
+    with atomic_write(out, "wb") as file, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure.savefig(file, format=_kind(out), dpi=150)
 
 
@@ -39,8 +43,8 @@ def confusion_picture(confusion: "NDArray[np.int64]", labels: Sequence[str]) -> 
     import numpy as np
     from matplotlib.figure import Figure
 
-    N_C = len(labels)
-    side = max(4.0, 0.42 * N_C + 0.08 * max(map(len, labels)) + 1.5)
+    N_C, labels = len(labels), [in_picture(label) for label in labels]
+    side = min(WIDEST, max(4.0, 0.42 * N_C + 0.08 * max(map(len, labels)) + 1.5))
     figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     axes = figure.subplots()
     shares = confusion / np.maximum(1, confusion.sum(axis=1, keepdims=True))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from transalg.cli.using import Flag, Texts, TextVerb, json_line, working
+from transalg.cli.using import Flag, Texts, TextVerb, json_line, visible_token, working
 from transalg.tasks import find
 
 
@@ -38,7 +38,7 @@ class Score(TextVerb):
                     continue
                 if len(texts) == 1:
                     for token, log_p in zip(score.tokens, score.log_p, strict=True):
-                        out.write(f"{log_p:9.4f}  {token if token.strip() and token.isprintable() else repr(token)}\n")
+                        out.write(f"{log_p:9.4f}  {visible_token(token)}\n")
                 out.write(f"{score.total:9.4f}  of {len(score.log_p)} tokens, perplexity {score.perplexity:.2f}")
                 out.write(f": {text}\n" if len(texts) > 1 else "\n")
         rows.close()

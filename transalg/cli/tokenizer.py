@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from transalg import terminal
+from transalg.cli.using import note, standard_output
 from transalg.hyper.hyper import VOCABULARY
 from transalg.limits import limits
+from transalg.terminal import listed
 
 if TYPE_CHECKING:
     from transalg.tokenization import Tokenizer
@@ -39,8 +41,8 @@ class TrainTokenizer:
         tokenizer = train(self.kind, (text for record in source.records() for text in record.texts), self.vocab_size)
         tokenizer.save(self.out)
         console = terminal.console(soft_wrap=True)
-        for note in source.notes():
-            console.print(note)
+        for line in source.notes():
+            console.print(line)
         console.print(f"Wrote {self.out}: {tokenizer.N_V:,} tokens")
 
 
@@ -63,7 +65,7 @@ class Encode:
             ids = tokenizer.encode(text, ends=self.ends)
             print(json.dumps([tokenizer.token(one) for one in ids], ensure_ascii=False) if self.tokens else " ".join(map(str, ids)))
             if unknown := tokenizer.unknown(text):
-                print(f"transalg: not in the vocabulary: {' '.join(unknown)}", file=sys.stderr)
+                note(f"not in the vocabulary: {listed(unknown)}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Decode:
                 raise ValueError(f"line {number}: expected token IDs with spaces between, got {line.strip()!r}") from error
             if any(not 0 <= one < tokenizer.N_V for one in ids):
                 raise ValueError(f"line {number}: expected token IDs from 0 to {tokenizer.N_V - 1}, got {line.strip()!r}")
-            print(tokenizer.decode(ids))
+            standard_output().write(tokenizer.decode(ids) + "\n")
 
 
 def _load(path: Path) -> "Tokenizer":

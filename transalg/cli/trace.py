@@ -10,6 +10,7 @@ import tyro
 
 from transalg.atomic import atomic_write
 from transalg import terminal
+from transalg.atomic import atomic_write
 from transalg.cli.bounds import Seed
 from transalg.cli.generate import Generate
 from transalg.cli.predict import Predict

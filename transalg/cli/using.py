@@ -1,5 +1,6 @@
 """What the verbs that use a trained model share: which runs, which texts, where results go."""
 
+import io
 import json
 import sys
 import warnings
@@ -8,12 +9,13 @@ from contextlib import AbstractContextManager as Context
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import tyro
 
 from transalg import terminal
 from transalg.atomic import atomic_write
+from transalg.terminal import short, shown
 
 if TYPE_CHECKING:
     from transalg.data.texts import TextRow
@@ -46,6 +48,7 @@ Strict = Annotated[
 ]
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv")
 STANDARD_INPUT = "standard input"
+LARGEST = 2**30  # bytes of standard input
 LISTED = 100  # rows that cannot be used; more are counted
 
 
@@ -76,7 +79,7 @@ class ModelVerb:
 
     def output(self) -> Context[IO[str]]:
         """Where results are written: standard output, or a file that is written atomically."""
-        return nullcontext(sys.stdout) if self.out is None else atomic_write(self.out)
+        return nullcontext(standard_output()) if self.out is None else atomic_write(self.out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,22 @@ class TextVerb(ModelVerb):
         return usable_rows(run, ability, self.text, self.file, "--text", self.column, strict=self.strict, too_long=too_long, eos=eos)
 
 
+class ShownOutput(io.TextIOBase):
+    """Standard output that is a terminal: it shows what it would otherwise obey. A file or a pipe gets every character as it is."""
+
+    def write(self, text: str, /) -> int:
+        sys.stdout.write(shown(text))
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
+def standard_output() -> IO[str]:
+    """Where texts of a model are printed."""
+    return cast(IO[str], ShownOutput()) if sys.stdout.isatty() else sys.stdout
+
+
 def load_runs(*runs: Path, **options: Any) -> "Run":
     """`transalg.load`, with a plain line instead of the warning that there is no best checkpoint yet."""
     import transalg
@@ -115,7 +134,9 @@ def load_runs(*runs: Path, **options: Any) -> "Run":
 
 def check_output(path: Path | None) -> None:
     """A ValueError, before any work, if there cannot be such a file."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+    if path is not None and path.is_dir():
+        raise ValueError(f"{path}: expected the name of a file in a folder that exists, got a folder")
+    if path is not None and not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: expected a file in a folder that exists")
 
 
@@ -182,7 +203,10 @@ def read_rows(file: Path | None, option: str, column: str) -> "list[TextRow]":
     if file is None and sys.stdin.isatty():
         raise ValueError(f"expected {option}, --file FILE, or text on standard input")
     if file_name(file) == STANDARD_INPUT:
-        lines = sys.stdin.buffer.read().decode("utf-8-sig", "surrogateescape").split("\n")
+        content = sys.stdin.buffer.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise ValueError(f"{STANDARD_INPUT}: expected at most {LARGEST:,} bytes, got more; give parts of it, one after the other")
+        lines = content.decode("utf-8-sig", "surrogateescape").split("\n")
         rows = list(of_lines((i, line.removesuffix("\r")) for i, line in enumerate(lines, 1) if line or i < len(lines)))
     else:
         assert file is not None
@@ -222,16 +246,30 @@ def note_unknown(run: "Run", texts: Sequence[str]) -> None:
     if missing:
         different = list(dict.fromkeys(missing))
         more = f" and {len(different) - 20:,} more" if len(different) > 20 else ""
-        shown = " ".join(part if part.isprintable() and not part.isspace() else repr(part) for part in different[:20])
-        note(f"{run.tokenizer.unknown_note(len(missing), len(parts))}: {shown}{more}")
+        note(
+            f"{run.tokenizer.unknown_note(len(missing), len(parts))}: {' '.join(short(visible_token(part), 40) for part in different[:20])}{more}"
+        )
 
 
 def note(text: str) -> None:
     terminal.console(stderr=True, soft_wrap=True).print(f"transalg: {text}")
 
 
+def visible_token(token: str) -> str:
+    """A token, or how Python writes it if it cannot be seen."""
+    return token if token.strip() and token.isprintable() else repr(token)
+
+
 def json_line(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) + "\n"
+    """An object as a line of JSON, which is ASCII where standard output, or UTF-8, cannot write its characters."""
+    line = json.dumps(value, ensure_ascii=False) + "\n"
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        line.encode("utf-8")
+        line.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return json.dumps(value) + "\n"
+    return line
 
 
 @contextmanager

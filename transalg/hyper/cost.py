@@ -46,7 +46,8 @@ def _uses(hyper: Hyper, name: str) -> int:
     stack, _, rest = name.partition(".")
     if stack not in hyper.stacks:
         return 1
-    return sum(hyper.parameter_set(l) == int(rest.split(".")[0]) for l in range(hyper.stacks[stack]))
+    first = hyper.shared * int(rest.split(".")[0])  # `parameter_set`, without a look at every layer
+    return max(0, min(hyper.shared, hyper.stacks[stack] - first))
 
 
 def cache_bytes(hyper: Hyper, ell: int, batch: int, bytes_each: int = 4) -> int:

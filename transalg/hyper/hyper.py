@@ -31,7 +31,7 @@ def departure(default: Value, doc: str, choices: Iterable[str] = (), bounds: str
     return field(default=default, metadata={"doc": doc, "choices": tuple(choices)} | ({"bounds": bounds} if bounds else {}))
 
 
-LAYERS, WIDTH, LENGTH, VOCABULARY = "[1, 10000]", "[1, 1000000]", "[1, 100000000]", "[5, 10000000]"  # beyond what any machine has
+LAYERS, WIDTH, LENGTH, VOCABULARY = "[1, 1000]", "[1, 1000000]", "[1, 100000000]", "[5, 10000000]"  # beyond what any machine has
 
 
 def size(doc: str, *, optional: bool = False, default: int | None = None, bounds: str = WIDTH) -> Any:

@@ -21,6 +21,7 @@ TOKENS = 48  # rows of a heat map whose names can still be read
 NUMBERS = 2**15  # of a value whose rows are features
 CORNER = 64  # rows and columns of an operand
 
+UNSAFE = re.compile("[<\u2028\u2029\ud800-\udfff]")  # in a script element, in a line of JavaScript, in UTF-8
 MARK = re.compile(r"(?<![A-Za-z])(?P<base>argmax|[^\W\d_]\u0303?\u0302?|Σ|[)}])(?P<marks>(?:[_^](?:\{(?:[^{}]|\{[^{}]*\})*\}|e/d|\w+))+)")
 
 
@@ -42,10 +43,13 @@ def page(trace: Trace) -> str:
     data["sizes"] = {typeset(symbol.replace("ell_max", "ℓ_max")): size for symbol, size in trace.sizes.items()}
     template = files("transalg.trace").joinpath("page.html").read_text(encoding="utf-8")
     title = html.escape(f"{trace.algorithm.kind}: {trace.algorithm.caption}")
-    # «</» would end the script element that holds the data
-    return template.replace("{{title}}", title).replace(
-        "{{data}}", json.dumps(data, ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
-    )
+    return template.replace("{{title}}", title).replace("{{data}}", embedded(data))
+
+
+def embedded(data: Any) -> str:
+    """JSON inside of a script element: nothing in a text ends the element, or begins a comment or another element in it."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    return UNSAFE.sub(lambda sign: f"\\u{ord(sign.group()):04x}", text)
 
 
 def _shown(step: Step) -> tuple[Step, str]:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from transalg.limits import limits
 
-Layers = Annotated[int, limits("[1, 100]")]  # of a model that is shown number by number
+Layers = Annotated[int, limits("[1, 32]")]  # of a model that is shown number by number
 Heads = Annotated[int, limits("[1, 100]")]
-Width = Annotated[int, limits("[1, 10000]")]
+Width = Annotated[int, limits("[1, 1000]")]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from transalg.reading import parse_json, read_text
 from transalg.runs.folder import METRICS
 from transalg.runs.schema import count, mapping, number, record
+from transalg.terminal import in_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,9 +51,9 @@ def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], x: str = "step") -
             (below, "eta", {}),
         ):
             points = [(line[x], line[name]) for line in metrics if name in line]
-            label = {"loss": None, "val_loss": f"{Path(run).name}, validation", "eta": None}[name]
+            label = {"loss": None, "val_loss": f"{in_picture(Path(run).name)}, validation", "eta": None}[name]
             if name == "loss" and not any("val_loss" in line for line in metrics):
-                label, style = Path(run).name, {}
+                label, style = in_picture(Path(run).name), {}
             if points:
                 axes.plot(*zip(*points, strict=True), color=colour, label=label, **style)
     above.set_ylabel("loss, nats")

@@ -1,12 +1,22 @@
-"""Keep the memory a training step has used for the next one, and say how much it was."""
+"""The memory of training: whether there is enough, before anything is made; kept from one step to the next; and how much it was."""
 
 import ctypes
 import sys
 
 import torch
 
+from transalg.hyper import Hyper
+from transalg.hyper.cost import activations, checkpointed_activations, parameters
+from transalg.memory import available, in_bytes
+from transalg.runs.config import Train
+
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 NEVER, LARGEST = -1, 2**31 - 1
+MOMENTS = {"adamw": 2, "muon": 1}  # numbers for every parameter; Muon has two for some
+SMALLER = {
+    "weights": "a smaller --model.d-e, --model.d-mlp, --model.L, --model.ell-max or --vocab-size takes less",
+    "activations": "a smaller --train.batch-size or --train.batch-tokens takes less, and so do --train.accumulate and --train.recompute",
+}
 
 
 def keep_memory() -> bool:
@@ -22,6 +32,38 @@ def keep_memory() -> bool:
     except (AttributeError, OSError):
         return False
     return bool(mallopt(M_MMAP_THRESHOLD, LARGEST) and mallopt(M_TRIM_THRESHOLD, NEVER))
+
+
+def least_memory(hyper: Hyper, options: Train, tokens: float, ell: float) -> dict[str, float]:
+    """Bytes that training takes at least, by what takes them, with so many tokens in a batch and ℓ in a row; as `cost` counts them."""
+    model, number = 4.0 * parameters(hyper), 2 if options.dtype == "bfloat16" else 4
+    kept = (checkpointed_activations if options.recompute else activations)(hyper, max(1, round(ell)))
+    return {
+        "weights and gradients": 2 * model,
+        "the optimiser": MOMENTS.get(options.optimizer, 0) * model,
+        "activations": kept * tokens / len(hyper.stacks) / options.accumulate * number,
+    }
+
+
+def check_memory(hyper: Hyper, options: Train, tokens: float, ell: float, processes: int = 1) -> None:
+    """A ValueError if this machine cannot have what training takes at least: better before an hour of tokenising than after it."""
+    there = _there(options.device)
+    parts = {name: size / processes for name, size in least_memory(hyper, options, tokens, ell).items()}
+    if there is None or sum(parts.values()) <= there:
+        return
+    largest = max(parts, key=lambda name: parts[name])
+    smaller = SMALLER["activations" if largest == "activations" else "weights"]
+    raise ValueError(
+        f"memory: training takes at least {in_bytes(sum(parts.values()))}, {in_bytes(parts[largest])} of it for {largest} "
+        f"({in_bytes(parameters(hyper)).removesuffix(' bytes').rstrip('B')} parameters), and {in_bytes(there)} are free; {smaller}"
+    )
+
+
+def _there(device: str) -> float | None:
+    """Bytes that are free where the model will be."""
+    if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
+        return float(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
+    return available()
 
 
 def peak_memory(device: torch.device) -> int | None:

@@ -1,5 +1,6 @@
 """From options and files to what a training loop needs: tokenizer, token files, rows, hyperparameters. Nothing is written if something is wrong."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from transalg.runs import folder as run_folder
 from transalg.runs.config import Config
 from transalg.tasks import find
 from transalg.tokenization import KINDS, Tokenizer, kind_of_text, size_for_text, train
+from transalg.training.memory import check_memory
 from transalg.training.report import Report
 from transalg.training.validation import mean_tokens
 
@@ -77,12 +79,18 @@ def prepare(
     batches = plan.count(documents)
     train_rows = documents.rows()
     tokens_per_row = mean_tokens(train_rows)
+    step_tokens = options.batch_tokens or plan.rows * tokens_per_row
+    check_memory(hyper, options, min(step_tokens, len(train_rows) * tokens_per_row), tokens_per_row, _processes(config))
     config, steps = config.filled(hyper, batches, len(train_rows), tokens_per_row)
     if options.select == "auto":
         config = replace(config, train=replace(config.train, select=_select(config, train_rows, tokenizer)))
-    step_tokens = options.batch_tokens or plan.rows * tokens_per_row
     valid_rows = valid.rows() if valid else None
     return Prepared(config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid_rows, step_tokens, batches)
+
+
+def _processes(config: Config) -> int:
+    """How many processes share the memory for a model."""
+    return int(os.environ.get("WORLD_SIZE", "1")) if config.train.shard else 1
 
 
 def _select(config: Config, train_rows: AnyRows, tokenizer: Tokenizer) -> str:

@@ -15,6 +15,7 @@ from transalg.tasks import find
 from transalg.tokenization import Tokenizer, size_for_text, train
 from transalg.tokenization.modalities import Image, Vocabulary
 from transalg.tokenization.spaces import leaves, to_json
+from transalg.training.memory import check_memory
 from transalg.training.prepare import CACHE, Prepared
 from transalg.training.report import Report
 from transalg.training.validation import mean_tokens
@@ -49,6 +50,7 @@ def prepare_episodes(config: Config, out: Path, report: Report, tokenizer: Token
     tokens = options.batch_tokens or (task.batch_tokens if options.batch_size is None else None)
     plan = EpisodePlan(options.batch_size or task.batch_size, tokens, options.seed)
     batches, row_tokens = plan.count(rows), mean_tokens(rows)
+    check_memory(hyper, options, tokens or plan.rows * row_tokens, row_tokens)
     config, steps = config.filled(hyper, batches, len(rows), row_tokens)
     config = replace(config, train=replace(config.train, select="loss"))
     return Prepared(

@@ -1,5 +1,6 @@
 """Train from Python, on files or on the program's own texts. The command line calls these functions too."""
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 
 from transalg import terminal
 from transalg.data import objects
+from transalg.memory import is_out_of_memory, out_of_memory
 from transalg.runs.config import Config
 from transalg.runs.options import in_tables, override
 from transalg.runs.paths import read_options
@@ -16,6 +18,7 @@ from transalg.runs.texts import Texts, file
 from transalg.tasks import TASKS, find, names
 from transalg.training import start
 from transalg.training.loop import Outcome
+from transalg.training.memory import SMALLER
 from transalg.training.notebook import Notebook, in_notebook
 from transalg.training.report import Calling, OnStep, OnValidation, Report
 from transalg.training.watch import Watch
@@ -170,13 +173,19 @@ def _run(
     on_validation: OnValidation | None = None,
 ) -> Outcome:
     """Train, and leave torch's threads and random numbers as they were."""
-    threads = torch.get_num_threads()
+    threads, existed = torch.get_num_threads(), out.exists()
     try:
         with torch.random.fork_rng():
             calling = Calling(report, on_step, on_validation)
             return start.train(
                 request.config, out, resume=resume, changes=request.chosen, overwrite=overwrite, report=calling, texts=request.texts
             )
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        if not existed and not any(out.glob("*.safetensors")):
+            shutil.rmtree(out, ignore_errors=True)  # nothing but what would have to be overwritten
+        raise ValueError(out_of_memory(error, "the model and its training", SMALLER["activations"])) from error
     finally:
         report.end()
         torch.set_num_threads(threads)

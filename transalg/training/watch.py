@@ -28,8 +28,15 @@ class Watch(Report):
     def __exit__(self, *_: object) -> None:
         self.end()
 
+    def _print(self, text: str | Text) -> None:
+        """A line. If who reads the output has left, training goes on without: it is the model that is wanted."""
+        try:
+            self.console.print(text)
+        except BrokenPipeError:
+            self.console.quiet = True
+
     def note(self, text: str) -> None:
-        self.console.print(text)
+        self._print(text)
 
     @contextmanager
     def work(self, name: str, total: int, *, least: int = 1) -> Iterator[Callable[[int], object]]:
@@ -67,12 +74,12 @@ class Watch(Report):
         columns.append(shown_figures(figures))
         if self.speed is not None:
             columns.append(f"{self.speed:,.0f} tok/s")
-        self.console.print(Text.assemble("  ".join(columns), ("  best", "green") if best else ""))
+        self._print(Text.assemble("  ".join(columns), ("  best", "green") if best else ""))
         if losses := shown_losses(figures):
-            self.console.print(f"{'':>12} {losses}")
+            self._print(f"{'':>12} {losses}")
 
     def measured(self, step: int, figures: dict[str, float]) -> None:
-        self.console.print(f"step {step:>6,}  {shown_figures(figures)}  on all {figures['val_rows']:,} rows")
+        self._print(f"step {step:>6,}  {shown_figures(figures)}  on all {figures['val_rows']:,} rows")
 
     def end(self) -> None:
         if self.progress is not None:
