@@ -206,7 +206,7 @@ def test_data_that_changed_is_noticed(tmp_path: Path) -> None:
 
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
     files(tmp_path)
-    chosen = config("lm", tmp_path, steps=30, eta=1e30, optimizer="sgd", clip=0, warmup=0, save_every=1, eval_every=1)
+    chosen = config("lm", tmp_path, steps=30, eta=1000.0, optimizer="sgd", clip=0, warmup=0, save_every=1, eval_every=1)
     with pytest.raises(ValueError, match=r"start over with a smaller --train\.eta"):
         train(chosen, tmp_path / "run")
     for name in ("best.safetensors", "last.safetensors"):

@@ -3,9 +3,8 @@
 import io
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -17,6 +16,8 @@ from transalg.terminal import listed, short
 
 MARKERS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)
 VALUES = {"INT": "a whole number", "FLOAT": "a number", "FLOAT FLOAT FLOAT": "three numbers"}
+WIDE = 80  # columns, more than which the parser does not use
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
 RULE = re.compile(r"^[─━-]{3,}$")
 
 
@@ -25,16 +26,33 @@ def parse(verbs: Any, arguments: Sequence[str], description: str) -> Any:
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) < terminal.NARROWEST:
         os.environ["COLUMNS"] = str(terminal.NARROWEST)
-    said = io.StringIO()
     try:
-        with redirect_stderr(said):
-            verb = tyro.cli(verbs, prog="transalg", description=description, args=list(arguments), config=MARKERS)
+        return _parsed(verbs, arguments, description, io.StringIO())
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ValueError(refusal(said.getvalue(), arguments, verbs)) from None
-    sys.stderr.write(said.getvalue())
-    return verb
+    said = io.StringIO()  # again for a box that is wide enough to be read, which a terminal may not be
+    with suppress(SystemExit), _columns(WIDE):
+        _parsed(verbs, arguments, description, said)
+    raise ValueError(refusal(said.getvalue(), arguments, verbs))
+
+
+def _parsed(verbs: Any, arguments: Sequence[str], description: str, said: io.StringIO) -> Any:
+    with redirect_stderr(said):
+        return tyro.cli(verbs, prog="transalg", description=description, args=list(arguments), config=MARKERS)
+
+
+@contextmanager
+def _columns(count: int) -> Iterator[None]:
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(count)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
 
 
 def refusal(box: str, arguments: Sequence[str], verbs: Any) -> str:
@@ -77,19 +95,17 @@ def _unknown(name: str, what: str, names: Sequence[str], command: str) -> str:
 
 
 def _read(box: str) -> tuple[str, list[list[str]]]:
-    """The title of a box and its sections, line by line."""
-    title, sections = "", [list[str]()]
-    for line in box.splitlines():
-        inner = line.strip()
-        if inner[:1] in ("╭", "+") and not title:
-            title = inner.strip("╭╮─+- ")
-        elif inner[:1] in ("│", "|"):
-            text = inner[1:-1].removeprefix(" ").rstrip()
-            if RULE.match(text.strip()):
-                sections.append([])
-            else:
-                sections[-1].append(text)
-    return title, [section for section in sections if section]
+    """The title of a box and its sections, line by line. Where the encoding has no lines to draw, a box is indented text under its title."""
+    lines = [line.rstrip() for line in COLOURS.sub("", box).splitlines() if line.strip()]
+    title, *rest = lines or [""]
+    sections = [list[str]()]
+    for line in rest:
+        text = line.strip()[1:-1].removeprefix(" ").rstrip() if line.strip()[0] in "│|" else line.removeprefix("  ")
+        if RULE.match(text.strip()):
+            sections.append([])
+        elif line.strip()[0] not in "╰+":
+            sections[-1].append(text)
+    return title.strip("╭╮─+- "), [section for section in sections if section]
 
 
 def _given(arguments: Sequence[str], option: str) -> str:
