@@ -1,6 +1,7 @@
 """The command line as a person meets it: what it prints, and how it says no."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -182,7 +183,7 @@ REFUSED = {
     "there is no erratum '99': expected a number from 1 to 21": ("errata", "99"),
     "RMSnorm is no algorithm of the paper": ("trace", "RMSnorm"),
     "theta: expected H_kv to divide H = 2, got 3": ("trace", "Llama", "--H-kv", "3"),
-    "w: expected a width of at least 1, got 0": ("trace", "Mistral", "--w", "0"),
+    "--w: expected a whole number from 1 to 1,000,000, got 0": ("trace", "Mistral", "--w", "0"),
     "d_rot: expected an even number": ("trace", "Qwen3", "--d-e", "2"),
     "nowhere.safetensors: expected a safetensors file of θ": (
         "trace",
@@ -211,9 +212,9 @@ REFUSED = {
     "--tokens: expected whole numbers": ("trace", "10", "--tokens", "1 x"),
     "x: expected at least one token": ("trace", "10", "--tokens", ""),
     "H: expected a divisor of d_e = 16": ("trace", "10", "--H", "3"),
-    "d_e: expected a positive integer, got 0": ("trace", "10", "--d-e", "0"),
+    "--d-e: expected a whole number from 1 to 1,000, got 0": ("trace", "10", "--d-e", "0"),
     "tau: expected a number in [0, ∞], got -1.0": ("trace", "14", "--tau", "-1"),
-    "p_mask: expected a number in (0, 1), got 2.0": ("trace", "12", "--p-mask", "2"),
+    "--p-mask: expected a number in (0, 1), got 2.0": ("trace", "12", "--p-mask", "2"),
     "no/such/trace.html: expected a file in a folder that exists": (
         "trace",
         "10",
@@ -350,7 +351,7 @@ def test_a_file_that_cannot_be_written_is_named(transalg, tmp_path: Path, monkey
 
     target = tmp_path / "old"
     target.write_bytes(b"old")
-    monkeypatch.setattr(*((Path, "write_text") if option == "--html" else (example, "save_file")), full)
+    monkeypatch.setattr(*((os, "fsync") if option == "--html" else (example, "save_file")), full)
     status, out, err = transalg("trace", "10", "--text", "hi", option, str(target))
     assert (status, out) == (2, "") and "old: cannot be written: No space left on device" in err
     assert target.read_bytes() == b"old" and list(tmp_path.iterdir()) == [target]

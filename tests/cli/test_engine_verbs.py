@@ -49,8 +49,8 @@ def test_presets_as_json(transalg) -> None:
     ("arguments", "message"),
     [
         (("presets", "gpt4"), "there is no preset 'gpt4': did you mean gpt2"),
-        (("presets", "gpt2", "--context", "1025"), "--context: expected a whole number from 1 to ℓ_max = 1024, got 1025"),
-        (("presets", "gpt2", "--batch", "0"), "--batch: expected 1 or more, got 0"),
+        (("presets", "gpt2", "--context", "1025"), "--context: expected a whole number from 1 to ℓ_max = 1,024, got 1025"),
+        (("presets", "gpt2", "--batch", "0"), "--batch: expected a whole number from 1 to 1,000,000,000, got 0"),
         (("verify", "--only", "mamba"), "--only 'mamba': no architecture, variant or preset has a name that contains this"),
     ],
 )

@@ -37,7 +37,7 @@ def test_json(transalg: Any, tmp_path: Path) -> None:
         (["record", "CartPole", "--out", "full/file/x", "--scored", "1"], "full/file/x: cannot be written: "),
         (["record", "Nothing-v0", "--out", "a"], "Nothing-v0: expected "),
         (["record", "CartPole", "--out", "a", "--noise", "2"], "noise: expected a number in [0, 1), got 2.0"),
-        (["record", "CartPole", "--out", "a", "--episodes", "0"], "episodes: expected 1 or more, got 0"),
+        (["record", "CartPole", "--out", "a", "--episodes", "0"], "--episodes: expected a whole number from 1 to 1,000,000, got 0"),
         (["record", "glyphs", "--out", "a", "--noise", "0.1"], "--noise: expected a world with actions, got glyphs"),
         (["record", "pydocs", "--out", "a", "--episodes", "3"], "--episodes: expected a world with actions, got pydocs"),
         (["record", "Taxi-v4@80", "--out", "a"], "Taxi-v4@80: expected "),

@@ -190,7 +190,7 @@ def test_a_folder_is_no_picture(transalg: Command, tmp_path: Path) -> None:
     out.mkdir()
     (run / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 1.5}\n')
     status, _, err = transalg("plot", str(run), "--out", str(out))
-    assert status == 2 and f"{out}: expected the name of a file in a folder that exists, got a folder" in err
+    assert status == 2 and f"{out}: expected a file in a folder that exists, got a folder" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plots", "run"]
 
 

@@ -75,7 +75,7 @@ def test_caption_and_generate(transalg: Any, trained: Path, tmp_path: Path) -> N
         (["play", "RUN", "--env", "pong"], "--env: expected one of the tasks of"),
         (["play", "RUN", "--env", "prose"], "--env: expected a task with actions, got prose, which is text"),
         (["play", "RUN", "--env", "taxi", "--out", "a.mp4"], "a.mp4: expected a name that ends in .gif or .png"),
-        (["play", "RUN", "--env", "taxi", "--frames", "0"], "frames: expected 1 or more, got 0"),
+        (["play", "RUN", "--env", "taxi", "--frames", "0"], "--frames: expected a whole number from 1 to 1,000,000, got 0"),
         (["caption", "RUN", "--image", "none.png"], "none.png: cannot be read: No such file or directory"),
         (["caption", "RUN", "--image", "text.png"], "text.png: cannot be read: it is no image that Pillow knows"),
         (
@@ -83,7 +83,7 @@ def test_caption_and_generate(transalg: Any, trained: Path, tmp_path: Path) -> N
             "--task: expected a task whose images have captions, colours; got taxi",
         ),
         (["evaluate", "RUN", "--data", "x"], "--data: expected none for gato, which is evaluated on its own tasks"),
-        (["evaluate", "RUN", "--episodes", "1"], "episodes: expected 2 or more, got 1"),
+        (["evaluate", "RUN", "--episodes", "1"], "--episodes: expected a whole number from 2 to 1,000,000, got 1"),
         (["classify", "RUN", "--text", "a"], "a model for gato cannot classify; it can play, caption, generate"),
     ],
 )

@@ -200,7 +200,7 @@ def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             ["train", "lm", "--out", "run", "--data", "a.txt", "--tokenizer", "tok"],
             "--tokenizer: expected char, word, bpe, or a tokenizer.json",
         ),
-        (["train", "lm", "--out", "run", "--data", "a.txt", "--train.eta", "-1"], "train.eta: expected more than 0, got -1.0"),
+        (["train", "lm", "--out", "run", "--data", "a.txt", "--train.eta", "-1"], "train.eta: expected a number in (0, 1000], got -1.0"),
         (["train", "--out", "run", "--resume"], "run: there is no run to resume"),
         (["train", "lm", "--out", "full", "--data", "a.txt"], "full: exists already; --resume continues it, --overwrite starts over"),
         (["train", "lm", "--out", "run", "--config", "none.toml"], "none.toml: cannot be read: No such file"),

@@ -148,7 +148,7 @@ def test_unknown_characters_are_named(transalg, folder: Path) -> None:
         ("generate {lm} --prompt ΩΩ", "nothing of 'ΩΩ' is in the vocabulary"),
         ("generate {lm} --prompt a --tau nan", "tau: expected a number in [0, ∞], got nan"),
         ("generate {lm} --prompt a --tau -1", "tau: expected a number in [0, ∞], got -1.0"),
-        ("generate {lm} --prompt a --top-p 2", "top_p: expected a number in (0, 1]"),
+        ("generate {lm} --prompt a --top-p 2", "--top-p: expected a number in (0, 1]"),
         ("generate {lm} --prompt aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "this model takes at most ℓ_max = 29"),
         ("generate {lm} --prompt a --file x", "give --prompt or --file, not both"),
         ("generate {lm} --file nowhere.txt", "nowhere.txt: cannot be read"),

@@ -135,7 +135,7 @@ def load_runs(*runs: Path, **options: Any) -> "Run":
 def check_output(path: Path | None) -> None:
     """A ValueError, before any work, if there cannot be such a file."""
     if path is not None and path.is_dir():
-        raise ValueError(f"{path}: expected the name of a file in a folder that exists, got a folder")
+        raise ValueError(f"{path}: expected a file in a folder that exists, got a folder")
     if path is not None and not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: expected a file in a folder that exists")
 
