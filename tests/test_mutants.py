@@ -710,50 +710,43 @@ INTEROP = [
     Mutant("_pooled", "(X * inside).sum(dim=1)", "X.sum(dim=1)", GRAPHS + "[ClassifierHyper-pooling=mean]", "interop/onnx_modules.py"),
 ]  # fmt: skip
 
-CHECKPOINTS = [  # checkpoints, and texts in passes
-    Mutant("_inside", 'or name in ("", "..")', 'or name == ".."', "interop/test_import.py::test_wrong_and_hostile_files", "interop/weights.py"),
-    Mutant("embed", "places[tuple(row)] for row in rows", "places[row] for row in distinct", "inference/test_one_pass.py::test_many_rows_are_embedded_as_few_are", "inference/one_pass.py"),
-    Mutant("passes", "tokens >= OF_ONE_LENGTH and ", "False and ", "inference/test_one_pass.py::test_passes_have_every_row_once_and_one_length_where_there_are_many", "inference/one_pass.py"),
-    Mutant("_not_embedded", "return output.clone()", "return output", "verify/test_module.py::test_a_broken_law_is_named[separator-not-embedded]", "verify/module_laws.py"),
-]  # fmt: skip
-
-LEAVES_THE_OLD = "training/test_overwrite.py::test_a_run_that_ends_before_its_first_checkpoint_leaves_the_old_one"
-LOST = "training/test_overwrite.py::test_a_run_that_lost_its_last_checkpoint_is_not_started_over"
-DAMAGED_TENSORS = "runs/test_damaged.py::test_every_tensor_of_a_model_is_checked"
-
-HOSTILE = [
-    # One process at a time
-    Mutant("_lock", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_NB", "runs/test_lock.py::test_another_process_is_named_and_a_killed_one_leaves_no_lock", "runs/lock.py"),
-    Mutant("_acquired", "_is_at(descriptor, path)", "True", "runs/test_lock.py::test_a_file_that_lost_its_name_is_no_lock", "runs/lock.py"),
-    # The old run until the new one has a checkpoint
-    Mutant("_train", "out / swap.NEW if replaces else out", "out", LEAVES_THE_OLD, "training/start.py"),
-    Mutant("train", "discard(out / swap.NEW)", "discard(out / swap.READY)", LEAVES_THE_OLD, "training/start.py"),
-    Mutant("settle", "(run / READY).is_dir()", "(run / READY).is_file()", "training/test_overwrite.py::test_killed_at_any_moment_there_is_one_of_the_two[1]", "runs/swap.py"),
-    Mutant("Loop._save", "self.out != self.final", "self.out == self.final", "training/test_overwrite.py::test_the_first_checkpoint_takes_its_place", "training/loop.py"),
-    # Nothing that was lost is started over, and a refusal changes nothing
-    Mutant("_require_nothing", "found or done > first", "done > first", LOST + "[best]", "training/start.py"),
-    Mutant("_require_nothing", "found or done > first", "found", LOST + "[metrics.jsonl]", "training/start.py"),
-    Mutant("Loop._save_first", "not self.saved", "self.saved", "training/test_overwrite.py::test_a_kill_between_the_first_last_checkpoint_and_the_best[0.25]", "training/loop.py"),
-    # Links
-    Mutant("refuse_links_of_runs", "part.is_symlink() and", "part.is_dir() and", "cli/test_links.py::test_a_file_of_the_users_may_be_a_link_but_not_one_in_a_run", "atomic.py"),
-    Mutant("refuse_links_of_runs", "any(_is_run(folder) for folder in part.parents)", "True", "test_atomic.py::test_a_symbolic_link_stays_one", "atomic.py"),
-    Mutant("Metrics.write", "os.O_CREAT | os.O_NOFOLLOW", "os.O_CREAT", "cli/test_links.py::test_metrics_are_not_appended_to_a_link", "training/metrics.py"),
-    Mutant("require_no_links", "path.is_symlink()", "path.is_dir()", "cli/test_links.py::test_training_refuses_links[True-config.toml]", "runs/swap.py"),
-    # What a checkpoint says, and what it has
-    Mutant("count", "0 <= value", "-LARGEST <= value", "runs/test_damaged.py::test_every_fact_of_a_model_is_checked[step=-1]", "runs/schema.py"),
-    Mutant("record", "elif closed", "elif not closed", "runs/test_damaged.py::test_every_part_of_the_state_is_checked[state.rng=1]", "runs/schema.py"),
-    Mutant("_hyper", "type(hyper) is not expected", "not isinstance(hyper, Hyper)", "runs/test_damaged.py::test_every_fact_of_a_model_is_checked[task=mlm]", "runs/metadata.py"),
-    Mutant("compare", "found[name] != kind", "found[name].dtype != kind.dtype", DAMAGED_TENSORS + "[broadcast]", "runs/tensors.py"),
-    Mutant("compare", "found[name] != kind", "found[name].shape != kind.shape", DAMAGED_TENSORS + "[half]", "runs/tensors.py"),
-    Mutant("require_finite", "math.isfinite(least) and math.isfinite(most)", "math.isfinite(most)", DAMAGED_TENSORS + "[infinite]", "runs/tensors.py"),
-    Mutant("optimiser_kinds", "_STATE[type(optimiser)]", "((), ())", "runs/test_format.py::test_an_earlier_run_resumes", "runs/tensors.py"),
-    Mutant("_unknown", "torch.nan", "0.0", "runs/test_sharded.py::test_rows_that_no_shard_has", "runs/checkpoints.py"),
-    Mutant("_is_deep", "return True", "return False", "runs/test_damaged.py::test_deep_metadata_is_refused", "reading.py"),
-    Mutant("_require_same", "ours[name] != value", "ours[name] is None", "runs/test_damaged.py::test_every_part_of_the_state_is_checked[hyper.dropout=0.5]", "training/start.py"),
-    # The tokenizer
-    Mutant("read_core", "core.no_truncation()", "core.no_padding()", "runs/test_tokenizer.py::test_what_is_not_used_changes_no_answer[truncation]", "tokenization/tokenizer.py"),
-    Mutant("check_unknown", "core.token_to_id(unknown) is None", "core.token_to_id(unknown) == 0", "runs/test_tokenizer.py::test_a_vocabulary_that_does_not_fit", "tokenization/tokenizer.py"),
-    Mutant("_step", "isinstance(values, dict)", "not isinstance(values, int)", "training/test_metrics.py::test_lines_that_are_none", "training/metrics.py"),
+OUTSIDE, OPTIONS, STORE, TABLES, MEMORY = (
+    "cli/test_outside.py::",
+    "cli/test_options.py::",
+    "data/test_store.py::",
+    "data/test_tables.py::",
+    "training/test_enough_memory.py::",
+)
+INPUT_OUTPUT = [
+    # Token files of strangers
+    Mutant("_read_meta", "value in DTYPES", "isinstance(value, str)", STORE + "test_a_strangers_token_files", "data/store.py"),
+    Mutant("_read_meta", "value in STREAMS", "isinstance(value, list)", STORE + "test_a_strangers_token_files", "data/store.py"),
+    Mutant("MappedFile.check", "< self.size", "< 0", STORE + "test_a_file_that_shrinks_while_it_is_mapped_is_an_error_and_no_crash[classes]", "data/store.py"),
+    Mutant("_ascends", "block[:-1] <= block[1:]", "block[1:] <= block[1:]", STORE + "test_bounds_stay_in_the_file", "data/store.py"),
+    Mutant("load", "classes.max() < len(meta.labels)", "classes.max() <= len(meta.labels)", STORE + "test_classes_are_those_of_the_labels", "data/store.py"),
+    Mutant("Store.check_ids", "ids.max() >= self.N_V", "ids.max() > self.N_V", STORE + "test_tokens_that_the_vocabulary_lacks_are_refused", "data/store.py"),
+    Mutant("open_regular", "if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):", "if False:", STORE + "test_a_pipe_in_a_cache_is_no_file", "data/files.py"),
+    # Tables, pipes, bombs
+    Mutant("check_width", "len(cells) != width", "len(cells) < width", TABLES + "test_ragged_rows_are_refused", "data/tables.py"),
+    Mutant("check_header", "name in names[:i]", "False", TABLES + "test_two_columns_of_one_name_are_refused", "data/tables.py"),
+    Mutant("check_rereadable", "stat.S_ISFIFO(mode)", "stat.S_ISBLK(mode)", "data/test_sources.py::test_what_can_be_read_once_only_is_no_data", "data/files.py"),
+    Mutant("lines", "length += len(first)", "length = len(first)", "data/test_sources.py::test_a_small_file_does_not_fill_the_memory", "data/files.py"),
+    # What is printed
+    Mutant("PlainConsole.render", "segment.control is None and OBEYED.search(segment.text)", "False", OUTSIDE + "test_a_console_shows_what_others_obey", "terminal.py"),
+    Mutant("marked", "escape(shown(text))", "shown(text)", OUTSIDE + "test_what_is_marked_stands_between_markup", "terminal.py"),
+    Mutant("console", "markup=False", "markup=True", OUTSIDE + "test_a_console_shows_what_others_obey", "terminal.py"),
+    Mutant("embedded", "UNSAFE.sub(", "MARK.sub(", OUTSIDE + "test_no_token_breaks_the_page", "trace/page.py"),
+    Mutant("open_streams", 'errors="backslashreplace"', 'errors="strict"', OUTSIDE + "test_other_encodings_get_what_they_have", "cli/streams.py"),
+    Mutant("signals", "state.interrupted = True", "state.interrupted = False", OUTSIDE + "test_ctrl_c_that_a_library_hides", "cli/streams.py"),
+    Mutant("message", "short(line, CHARACTERS // len(lines))", "line", OUTSIDE + "test_messages_have_an_end", "cli/failures.py"),
+    Mutant("signals", "dict.fromkeys(STOPPING, stop)", "dict.fromkeys(STOPPING, interrupt)", OUTSIDE + "test_sigterm_while_tokenising_leaves_nothing", "cli/streams.py"),
+    # Numbers
+    Mutant("check_values", "elif interval is not None and value is not None:", "elif interval is None and value is not None:", OPTIONS + "test_numbers_of_the_command_line", "cli/bounds.py"),
+    Mutant("_check_bounds", "and value is not None", "and value is None", OPTIONS + "test_numbers_of_training", "runs/config.py"),
+    Mutant("device_named", "kind not in DEVICES", "kind in ()", "tasks/test_examples.py::test_bad_devices_are_named", "runs/models.py"),
+    Mutant("check_memory", "sum(parts.values()) <= there", "min(parts.values()) <= there", MEMORY + "test_what_a_machine_does_not_have", "training/memory.py"),
+    Mutant("_run", "if not existed and", "if existed and", MEMORY + "test_memory_that_runs_out_later", "training/train.py"),
+    Mutant("_uses", "min(hyper.shared, ", "min(1, ", MEMORY + "test_many_layers_are_counted_at_once", "hyper/cost.py"),
 ]  # fmt: skip
 
 MUTANTS = (
@@ -766,8 +759,7 @@ MUTANTS = (
     + GATO_PRODUCT
     + AS_A_LIBRARY
     + INTEROP
-    + CHECKPOINTS
-    + HOSTILE
+    + INPUT_OUTPUT
 )
 
 
