@@ -721,7 +721,6 @@ INPUT_OUTPUT = [
     # Token files of strangers
     Mutant("_read_meta", "value in DTYPES", "isinstance(value, str)", STORE + "test_a_strangers_token_files", "data/store.py"),
     Mutant("_read_meta", "value in STREAMS", "isinstance(value, list)", STORE + "test_a_strangers_token_files", "data/store.py"),
-    Mutant("MappedFile.check", "< self.size", "< 0", STORE + "test_a_file_that_shrinks_while_it_is_mapped_is_an_error_and_no_crash[classes]", "data/store.py"),
     Mutant("_ascends", "block[:-1] <= block[1:]", "block[1:] <= block[1:]", STORE + "test_bounds_stay_in_the_file", "data/store.py"),
     Mutant("load", "classes.max() < len(meta.labels)", "classes.max() <= len(meta.labels)", STORE + "test_classes_are_those_of_the_labels", "data/store.py"),
     Mutant("Store.check_ids", "ids.max() >= self.N_V", "ids.max() > self.N_V", STORE + "test_tokens_that_the_vocabulary_lacks_are_refused", "data/store.py"),

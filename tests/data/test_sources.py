@@ -184,6 +184,7 @@ def test_what_can_be_read_once_only_is_no_data(tmp_path: Path) -> None:
 def test_a_small_file_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gzip bomb: of a line, or of a file that is one labelled text, no more is held than the limit."""
     monkeypatch.setattr(files, "LONGEST", 1000)
+    monkeypatch.setattr(files, "BLOCK", 100)
     bomb = gzip.compress(b"a" * 10**6)
     (tmp_path / "a.jsonl.gz").write_bytes(bomb)
     with pytest.raises(ValueError, match=r"a\.jsonl\.gz:1: expected a line of at most 1,000 characters, got a longer one"):

@@ -11,6 +11,7 @@ from typing import Any
 
 from transalg.data.builtin import Kind
 from transalg.data.sources import SURROGATE
+from transalg.terminal import listed
 
 TUPLES: dict[Kind, str] = {"documents": "a text", "pairs": "(source, target)", "labelled": "(text, label)"}
 
@@ -75,7 +76,7 @@ def _values(where: str, item: Any, kind: Kind, columns: tuple[str, ...]) -> tupl
 def _require_column(where: str, column: str, names: list[Any]) -> None:
     if column not in names:
         options = "text_column, label_column, source_column or target_column"
-        raise ValueError(f"{where}: expected a column {column!r}, got {', '.join(map(str, names))}; name yours with {options}")
+        raise ValueError(f"{where}: expected a column {column!r}, got {listed(names)}; name yours with {options}")
 
 
 def _several(values: Iterable[Any]) -> Iterator[Any]:
