@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -200,6 +201,7 @@ def test_a_full_disk_leaves_the_old_file(transalg: Command, tmp_path: Path, monk
 
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 1.5}\n')
     (tmp_path / "data.txt").write_text("high\tone two\nlow\tthree\n")
+    shutil.copytree(RUNS / "classify", tmp_path / "classify")  # evaluation keeps token files beside a run
     out = tmp_path / "old.png"
     out.write_text("old")
     before = sorted(path.name for path in tmp_path.iterdir())
@@ -210,7 +212,7 @@ def test_a_full_disk_leaves_the_old_file(transalg: Command, tmp_path: Path, monk
     monkeypatch.setattr(os, "fsync", full)
     commands = {
         "plot": ("plot", str(tmp_path), "--out", str(out)),
-        "predictions": ("evaluate", str(RUNS / "classify"), "--data", str(tmp_path / "data.txt"), "--predictions", str(out)),
+        "predictions": ("evaluate", str(tmp_path / "classify"), "--data", str(tmp_path / "data.txt"), "--predictions", str(out)),
     }
     status, _, err = transalg(*commands[verb])
     assert status == 2 and err == f"transalg: {out}: cannot be written: No space left on device\n"

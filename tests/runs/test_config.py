@@ -139,6 +139,17 @@ def test_what_is_refused(given: dict[str, Any], said: str) -> None:
         Config.from_dict({"task": "lm", "data": "pydocs"} | given)
 
 
+def test_names_that_toml_cannot_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transalg.runs.paths import with_paths
+
+    with pytest.raises(ValueError, match=r"--data: expected a name in UTF-8, for config\.toml keeps it"):
+        Config(task="lm", data="a\udcff.txt")
+    (tmp_path / "in\udcff").mkdir()
+    monkeypatch.chdir(tmp_path / "in\udcff")
+    Path("ä.txt").write_text("a cat")
+    assert 'relative = "../ä.txt"' in with_paths(Config(task="lm", data="ä.txt"), Path("run")).encode().decode()
+
+
 def test_bad_files(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     with pytest.raises(ValueError, match=r"a\.toml: cannot be read: No such file"):

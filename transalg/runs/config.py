@@ -195,6 +195,9 @@ class Config:
             raise ValueError(f"fold: expected 1 to the number of folds, got {self.fold}")
         if not self.data and not self.imported:
             raise ValueError("--data: expected a file, a folder, or the name of built-in data, got nothing")
+        for name in (*several(self.data), *several(self.valid)):
+            if not name.isascii() and name.encode("utf-8", "replace") != name.encode("utf-8", "surrogatepass"):
+                raise ValueError(f"--data: expected a name in UTF-8, for config.toml keeps it, got {name!r}; rename the file")
         self._check_sets(task)
         if self.folds and self.valid:
             raise ValueError("--folds: the folds validate on parts of --data, so --valid cannot be given")
