@@ -115,7 +115,7 @@ def test_values_that_are_near_start_with_vectors_that_are_near() -> None:
     alike = [float(torch.cosine_similarity(bins[:-by], bins[by:]).mean()) for by in (1, 16, 128)]
     assert alike[0] > 0.99 and 0.6 < alike[1] < 0.9 and abs(alike[2]) < 0.2
     assert float(bins.std() / before.std()) == pytest.approx(1, abs=0.15)
-    with pytest.raises(ValueError, match="init_smooth: expected a number from 0 to 1024, got -1"):
+    with pytest.raises(ValueError, match=r"init_smooth: expected a number in \[0, 1024\], got -1"):
         HYPER.replace(init_smooth=-1)
 
 

@@ -282,13 +282,14 @@ class GatoHyper(DHyper):
     C_r: int = size("channels inside the ResNet block of image patches", default=32)
     G: int = size("groups of these channels that are normalized together", default=8)
     sigma: int = size("σ, the stride of the block's first convolution", default=4)
-    init_smooth: float = departure(0.0, "over how many bins the initial embeddings of values are alike, in both directions; 0: none are")
+    init_smooth: float = departure(
+        0.0, "over how many bins the initial embeddings of values are alike, in both directions; 0: none are", bounds=f"[0, {BINS}]"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require("G", self.C_r % self.G == 0, f"a divisor of C_r = {self.C_r}")
         self.require("sigma", self.sigma in STRIDES, " or ".join(map(str, STRIDES)))
-        self.require("init_smooth", is_real(self.init_smooth) and 0 <= self.init_smooth <= BINS, f"a number from 0 to {BINS}")
 
     @property
     def k_0(self) -> int:
