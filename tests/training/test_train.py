@@ -210,7 +210,7 @@ def test_what_a_file_derives_from_an_option_goes_with_it() -> None:
     ("options", "message"),
     [
         ({"lr": 0.1}, "lr: there is no such option; did you mean train.eta?"),
-        ({"steps": -1}, "train.steps: expected more than 0, got -1"),
+        ({"steps": -1}, "train.steps: expected a whole number from 1 to 1,000,000,000, got -1"),
         ({"train": 3}, "train: expected a table of options, got 3"),
     ],
 )
