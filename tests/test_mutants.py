@@ -710,6 +710,52 @@ INTEROP = [
     Mutant("_pooled", "(X * inside).sum(dim=1)", "X.sum(dim=1)", GRAPHS + "[ClassifierHyper-pooling=mean]", "interop/onnx_modules.py"),
 ]  # fmt: skip
 
+CHECKPOINTS = [  # checkpoints, and texts in passes
+    Mutant("_inside", 'or name in ("", "..")', 'or name == ".."', "interop/test_import.py::test_wrong_and_hostile_files", "interop/weights.py"),
+    Mutant("embed", "places[tuple(row)] for row in rows", "places[row] for row in distinct", "inference/test_one_pass.py::test_many_rows_are_embedded_as_few_are", "inference/one_pass.py"),
+    Mutant("passes", "tokens >= OF_ONE_LENGTH and ", "False and ", "inference/test_one_pass.py::test_passes_have_every_row_once_and_one_length_where_there_are_many", "inference/one_pass.py"),
+    Mutant("_not_embedded", "return output.clone()", "return output", "verify/test_module.py::test_a_broken_law_is_named[separator-not-embedded]", "verify/module_laws.py"),
+]  # fmt: skip
+
+LEAVES_THE_OLD = "training/test_overwrite.py::test_a_run_that_ends_before_its_first_checkpoint_leaves_the_old_one"
+LOST = "training/test_overwrite.py::test_a_run_that_lost_its_last_checkpoint_is_not_started_over"
+DAMAGED_TENSORS = "runs/test_damaged.py::test_every_tensor_of_a_model_is_checked"
+
+HOSTILE = [
+    # One process at a time
+    Mutant("_lock", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_NB", "runs/test_lock.py::test_another_process_is_named_and_a_killed_one_leaves_no_lock", "runs/lock.py"),
+    Mutant("_acquired", "_is_at(descriptor, path)", "True", "runs/test_lock.py::test_a_file_that_lost_its_name_is_no_lock", "runs/lock.py"),
+    # The old run until the new one has a checkpoint
+    Mutant("_train", "out / swap.NEW if replaces else out", "out", LEAVES_THE_OLD, "training/start.py"),
+    Mutant("train", "discard(out / swap.NEW)", "discard(out / swap.READY)", LEAVES_THE_OLD, "training/start.py"),
+    Mutant("settle", "(run / READY).is_dir()", "(run / READY).is_file()", "training/test_overwrite.py::test_killed_at_any_moment_there_is_one_of_the_two[1]", "runs/swap.py"),
+    Mutant("Loop._save", "self.out != self.final", "self.out == self.final", "training/test_overwrite.py::test_the_first_checkpoint_takes_its_place", "training/loop.py"),
+    # Nothing that was lost is started over, and a refusal changes nothing
+    Mutant("_require_nothing", "found or done > first", "done > first", LOST + "[best]", "training/start.py"),
+    Mutant("_require_nothing", "found or done > first", "found", LOST + "[metrics.jsonl]", "training/start.py"),
+    Mutant("Loop._save_first", "not self.saved", "self.saved", "training/test_overwrite.py::test_a_kill_between_the_first_last_checkpoint_and_the_best[0.25]", "training/loop.py"),
+    # Links
+    Mutant("refuse_links_of_runs", "part.is_symlink() and", "part.is_dir() and", "cli/test_links.py::test_a_file_of_the_users_may_be_a_link_but_not_one_in_a_run", "atomic.py"),
+    Mutant("refuse_links_of_runs", "any(_is_run(folder) for folder in part.parents)", "True", "test_atomic.py::test_a_symbolic_link_stays_one", "atomic.py"),
+    Mutant("Metrics.write", "os.O_CREAT | os.O_NOFOLLOW", "os.O_CREAT", "cli/test_links.py::test_metrics_are_not_appended_to_a_link", "training/metrics.py"),
+    Mutant("require_no_links", "path.is_symlink()", "path.is_dir()", "cli/test_links.py::test_training_refuses_links[True-config.toml]", "runs/swap.py"),
+    # What a checkpoint says, and what it has
+    Mutant("count", "0 <= value", "-LARGEST <= value", "runs/test_damaged.py::test_every_fact_of_a_model_is_checked[step=-1]", "runs/schema.py"),
+    Mutant("record", "elif closed", "elif not closed", "runs/test_damaged.py::test_every_part_of_the_state_is_checked[state.rng=1]", "runs/schema.py"),
+    Mutant("_hyper", "type(hyper) is not expected", "not isinstance(hyper, Hyper)", "runs/test_damaged.py::test_every_fact_of_a_model_is_checked[task=mlm]", "runs/metadata.py"),
+    Mutant("compare", "found[name] != kind", "found[name].dtype != kind.dtype", DAMAGED_TENSORS + "[broadcast]", "runs/tensors.py"),
+    Mutant("compare", "found[name] != kind", "found[name].shape != kind.shape", DAMAGED_TENSORS + "[half]", "runs/tensors.py"),
+    Mutant("require_finite", "math.isfinite(least) and math.isfinite(most)", "math.isfinite(most)", DAMAGED_TENSORS + "[infinite]", "runs/tensors.py"),
+    Mutant("optimiser_kinds", "_STATE[type(optimiser)]", "((), ())", "runs/test_format.py::test_an_earlier_run_resumes", "runs/tensors.py"),
+    Mutant("_unknown", "torch.nan", "0.0", "runs/test_sharded.py::test_rows_that_no_shard_has", "runs/checkpoints.py"),
+    Mutant("_is_deep", "return True", "return False", "runs/test_damaged.py::test_deep_metadata_is_refused", "reading.py"),
+    Mutant("_require_same", "ours[name] != value", "ours[name] is None", "runs/test_damaged.py::test_every_part_of_the_state_is_checked[hyper.dropout=0.5]", "training/start.py"),
+    # The tokenizer
+    Mutant("read_core", "core.no_truncation()", "core.no_padding()", "runs/test_tokenizer.py::test_what_is_not_used_changes_no_answer[truncation]", "tokenization/tokenizer.py"),
+    Mutant("check_unknown", "core.token_to_id(unknown) is None", "core.token_to_id(unknown) == 0", "runs/test_tokenizer.py::test_a_vocabulary_that_does_not_fit", "tokenization/tokenizer.py"),
+    Mutant("_step", "isinstance(values, dict)", "not isinstance(values, int)", "training/test_metrics.py::test_lines_that_are_none", "training/metrics.py"),
+]  # fmt: skip
+
 OUTSIDE, OPTIONS, STORE, TABLES, MEMORY = (
     "cli/test_outside.py::",
     "cli/test_options.py::",
@@ -758,6 +804,8 @@ MUTANTS = (
     + GATO_PRODUCT
     + AS_A_LIBRARY
     + INTEROP
+    + CHECKPOINTS
+    + HOSTILE
     + INPUT_OUTPUT
 )
 

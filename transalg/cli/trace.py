@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from transalg.atomic import atomic_write
 from transalg import terminal
 from transalg.atomic import atomic_write
 from transalg.cli.bounds import Seed

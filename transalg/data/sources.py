@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 from transalg.data import files, tables
 from transalg.data.builtin import NAMES, Kind
 from transalg.data.files import Progress, no_progress
-from transalg.reading import parse_json
 from transalg.terminal import listed
 
 DocumentUnit = Literal["file", "paragraph", "line"]

@@ -20,7 +20,6 @@ from transalg.atomic import temporary_path
 from transalg.checks import is_integer
 from transalg.data.files import Progress, no_progress, open_regular
 from transalg.data.sources import Record, Source
-from transalg.reading import read_json
 from transalg.terminal import listed, short
 from transalg.tokenization import Tokenizer
 

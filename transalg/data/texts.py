@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transalg.data import files, tables
-from transalg.data.sources import JSON_LINES, SURROGATE
-from transalg.reading import parse_json
 from transalg.data.sources import JSON_LINES, SURROGATE, not_json
 from transalg.terminal import listed
 

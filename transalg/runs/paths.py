@@ -19,12 +19,25 @@ def with_paths(config: Config, folder: Path, place: Path | None = None) -> str:
     for option in OPTIONS:
         value = getattr(config, option)
         places = [
-            _writable({"absolute": os.path.abspath(name), "relative": os.path.relpath(name, folder)}) if Path(name).exists() else {}
+            _writable({"absolute": os.path.abspath(name), "relative": os.path.relpath(name, folder)})
+            if _exists(name, folder, place)
+            else {}
             for name in several(value)  # built-in data are no file
         ]
         if any(places):
             paths[option] = places if isinstance(value, tuple) else places[0]
     return config.toml() + (f"\n{tomli_w.dumps({TABLE: paths})}" if paths else "")
+
+
+def load_config(file: Path) -> Config:
+    """config.toml of a run; a ValueError names the file."""
+    options = read_options(file)
+    if "task" not in options:
+        raise ValueError(f"{file}: task: is missing; restore the file from a copy")
+    try:
+        return Config.from_dict(options)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
 def _writable(places: dict[str, str]) -> dict[str, str]:

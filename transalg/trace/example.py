@@ -363,8 +363,8 @@ def save_theta(theta: TransformerTheta, path: Path) -> None:
     if theta.statistics is not None:
         raise ValueError(f"{path}: expected a θ without running statistics, for which the file has no place, got one of batch_norm")
     named = {name: part.clone(memory_format=torch.contiguous_format) for name, part in theta.named().items()}
-    with atomic_path(path) as temporary:
-        try:
+    try:
+        with atomic_path(path) as temporary:
             save_file(named, temporary, None if theta.special is None else {"special": json.dumps(theta.special)})
-        except SafetensorError as error:
-            raise ValueError(f"{path}: cannot be written: {error}") from error
+    except SafetensorError as error:
+        raise ValueError(f"{path}: cannot be written: {error}") from error
