@@ -19,6 +19,7 @@ from transalg.runs.config import Config, Train
 from transalg.tasks import TASKS
 
 RUNS = Path(__file__).parent.parent / "runs" / "format-1"
+METRICS = "".join(f'{{"step": {i}, "tokens": {i}, "seconds": {i}.5, "loss": 2.5, "eta": 0.1}}\n' for i in (1, 2))
 Command = Callable[..., tuple[int, str, str]]
 CHECKED = {
     "context",
@@ -189,7 +190,7 @@ def test_a_folder_is_no_picture(transalg: Command, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "plots"
     run.mkdir()
     out.mkdir()
-    (run / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 1.5}\n')
+    (run / "metrics.jsonl").write_text(METRICS)
     status, _, err = transalg("plot", str(run), "--out", str(out))
     assert status == 2 and f"{out}: expected a file in a folder that exists, got a folder" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plots", "run"]
@@ -199,7 +200,7 @@ def test_a_folder_is_no_picture(transalg: Command, tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_old_file(transalg: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     import errno
 
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 1.5}\n')
+    (tmp_path / "metrics.jsonl").write_text(METRICS)
     (tmp_path / "data.txt").write_text("high\tone two\nlow\tthree\n")
     shutil.copytree(RUNS / "classify", tmp_path / "classify")  # evaluation keeps token files beside a run
     out = tmp_path / "old.png"
