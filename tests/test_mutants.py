@@ -717,6 +717,12 @@ HOSTILE = [  # checkpoints, and texts in passes
     Mutant("_not_embedded", "return output.clone()", "return output", "verify/test_module.py::test_a_broken_law_is_named[separator-not-embedded]", "verify/module_laws.py"),
 ]  # fmt: skip
 
+FAULTS = [
+    Mutant("numbers", "values.isnan().any()", "values.isinf().any()", "inference/test_one_pass.py::test_weights_that_are_too_large_to_compute_with_give_no_answer", "inference/results.py"),
+    Mutant("number", "isnan(value)", "value == 0", "inference/test_one_pass.py::test_weights_that_are_too_large_to_compute_with_give_no_answer", "inference/results.py"),
+    Mutant("_is_score", "abs(value) < LARGEST", "abs(value) != LARGEST", "data/test_episodes.py::test_a_broken_folder_is_refused_when_it_is_opened", "data/episodes.py"),
+]  # fmt: skip
+
 MUTANTS = (
     [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL]
     + ENGINE
@@ -728,6 +734,7 @@ MUTANTS = (
     + AS_A_LIBRARY
     + INTEROP
     + HOSTILE
+    + FAULTS
 )
 
 
