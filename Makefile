@@ -1,11 +1,11 @@
 # make demo: three transformers trained in four minutes. make quick: lint, types and the fast tests. make test: lint, types and all tests.
-# make test-cpus: the numerical tests as on other CPUs. Each sets up first what it needs, once.
+# make test-cpus: the numerical tests as on other CPUs. make faults: damaged files, hostile options, kills; docs/reliability.md. Each sets up first what it needs, once.
 PYTHON ?= python3
 BIN := .venv/bin
 PACKAGE := .venv/installed
 TOOLS := .venv/installed-test
 
-.PHONY: demo test quick test-cpus lint format clean
+.PHONY: demo test quick test-cpus faults lint format clean
 
 demo: $(PACKAGE)
 	$(BIN)/transalg demo
@@ -18,6 +18,9 @@ quick: lint
 
 test-cpus: $(TOOLS)
 	$(BIN)/python -m tests.cpus
+
+faults: $(TOOLS)
+	$(BIN)/python -m tests.faults
 
 lint: $(TOOLS)
 	$(BIN)/ruff check .

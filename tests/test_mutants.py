@@ -794,6 +794,12 @@ INPUT_OUTPUT = [
     Mutant("_uses", "min(hyper.shared, ", "min(1, ", MEMORY + "test_many_layers_are_counted_at_once", "hyper/cost.py"),
 ]  # fmt: skip
 
+FAULTS = [
+    Mutant("numbers", "values.isnan().any()", "values.isinf().any()", "inference/test_one_pass.py::test_weights_that_are_too_large_to_compute_with_give_no_answer", "inference/results.py"),
+    Mutant("number", "isnan(value)", "value == 0", "inference/test_one_pass.py::test_weights_that_are_too_large_to_compute_with_give_no_answer", "inference/results.py"),
+    Mutant("_is_score", "abs(value) < LARGEST", "abs(value) != LARGEST", "data/test_episodes.py::test_a_broken_folder_is_refused_when_it_is_opened", "data/episodes.py"),
+]  # fmt: skip
+
 MUTANTS = (
     [replace(mutant, file=mutant.file or "formal") for mutant in FORMAL]
     + ENGINE
@@ -807,6 +813,7 @@ MUTANTS = (
     + CHECKPOINTS
     + HOSTILE
     + INPUT_OUTPUT
+    + FAULTS
 )
 
 

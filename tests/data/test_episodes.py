@@ -1,6 +1,7 @@
 """Episode files: what is written is what is read, lazily; what is broken is said; rows follow from their number."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,8 @@ def cut(folder: Path) -> None:
         (lambda f: edit(f, "meta.json", format=7), "meta.json: expected format 1, got 7"),
         (lambda f: edit(f, "meta.json", name=3), "meta.json: expected a text as name, got 3"),
         (lambda f: edit(f, "meta.json", expert="good"), "meta.json: expected a number or null as expert, got 'good'"),
+        (lambda f: edit(f, "meta.json", random=float("nan")), "meta.json: expected a number or null as random, got nan"),
+        (lambda f: (f / "episodes.jsonl").unlink() or os.mkfifo(f / "episodes.jsonl"), "episodes.jsonl: expected a file, got none"),
         (lambda f: edit(f, "meta.json", action=None), "meta.json: action: expected a kind, one of box"),
         (lambda f: edit(f, "meta.json", observation={"kind": "image", "h": 7, "w": 16}), "meta.json: image: expected a height"),
         (lambda f: edit(f, "episodes.jsonl", steps=None), "episodes.jsonl:1: expected a whole number as steps, got None"),

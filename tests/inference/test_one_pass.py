@@ -6,7 +6,10 @@ import torch
 from tests.strategies import rng
 from tests.tolerance import PROMISED, tolerance
 from transalg.hyper import ClassifierHyper, DHyper, EDHyper, EHyper
+from transalg.inference.beams import search
+from transalg.inference.decoding import continuations
 from transalg.inference.one_pass import OF_ONE_LENGTH, TOKENS, WORTH, classify, embed, fill, passes, score
+from transalg.inference.samplers import sampler_chain
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.counterpart import formal_counterpart
 from transalg.verify.cases import randomised, small
@@ -41,6 +44,28 @@ def test_every_mask_is_filled_as_algorithm_9_has_it() -> None:
                 expected = P[:, t].topk(4)
                 assert [token for token, _ in best] == expected.indices.tolist()
                 assert [p for _, p in best] == pytest.approx(expected.values.tolist(), abs=PROMISED)
+
+
+@torch.no_grad()
+def test_weights_that_are_too_large_to_compute_with_give_no_answer() -> None:
+    """Each is a number; their sums are not."""
+    models = {task: made(task) for task in KINDS}
+    for model in models.values():
+        for part in model.parameters():
+            part.fill_(1.5e308)
+    mask = models["mlm"].hyper.mask_token
+    for compute in (
+        lambda: fill([models["mlm"]], [[1, mask, 2]], 3),
+        lambda: classify([models["classify"]], [[1, 4]]),
+        lambda: embed(models["lm"], [[1, 4]]),
+        lambda: score([models["lm"]], [[1, 4, 2]]),
+        lambda: score([models["mlm"]], [[1, 4, 2]]),
+        lambda: continuations(models["lm"], [[1]], sampler_chain(), ell_gen=2),
+        lambda: continuations(models["lm"], [[1]], sampler_chain(0), ell_gen=2),
+        lambda: search([models["seq2seq"]], [[1, 4]], beams=2, ell_gen=3),
+    ):
+        with pytest.raises(ValueError, match="the model computes NaN: numbers in it are too large"):
+            compute()
 
 
 def test_classes() -> None:

@@ -109,6 +109,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     for damaged in (b"", b"nothing", whole[:9], b"GGUF" + b"\xff" * 20):
         path.write_bytes(damaged)
         refused(path, "a.gguf: ")
+    path.write_bytes(whole.replace(b"general.arch", b"\xffeneral.arch"))
+    refused(path, "a.gguf: not a complete gguf file: its parts do not fit together")
     (tmp_path / "a.txt").write_text("text")
     refused(tmp_path / "a.txt", "expected a folder that transformers saved, a .gguf file, or a .bin file of llama2.c")
 

@@ -1,5 +1,6 @@
 """llama2.c's files: the story that it tells, the tokens that it reads, and files that are none."""
 
+import os
 import random
 import re
 import struct
@@ -74,3 +75,18 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"not a tokenizer of llama2\.c with 512 tokens"):
         import_checkpoint(str(path), tmp_path / "run", tokenizer=str(tmp_path / "t.bin"))
     assert not (tmp_path / "run").exists() and BOS == 1
+
+
+def test_tokenizers_that_are_none(tmp_path: Path) -> None:
+    piece, path = struct.pack("<fi", 0.0, 1), tmp_path / "t.bin"
+    for content, said in (
+        (struct.pack("<i", 1) + piece + b"a", "not a tokenizer of llama2.c with 2 tokens: it ends early"),
+        (struct.pack("<i", 1) + piece + b"a" + piece + b"\xff", "not a tokenizer of llama2.c with 2 tokens: a piece that is not UTF-8"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=said):
+            read_pieces(path, 2)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match=r"t.bin: expected a file, a tokenizer of llama2.c"):
+        read_pieces(path, 2)

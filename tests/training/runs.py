@@ -1,11 +1,13 @@
 """Small runs of all tasks."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from transalg import tasks
+from transalg.runs import checkpoints
 from transalg.runs.config import Config
 
 TASKS = tuple(name for name, task in tasks.TASKS.items() if task.records != "episodes")  # of text; see tests/tasks/test_gato.py
@@ -43,3 +45,17 @@ def options(task: str, folder: Path, model: dict[str, Any] | None = None, **trai
 
 def config(task: str, folder: Path, model: dict[str, Any] | None = None, **train: Any) -> Config:
     return Config.from_dict(options(task, folder, model, **train))
+
+
+def assert_same(folder: Path, one: str, other: str) -> None:
+    """Two runs have the same models, metadata and metrics, but for the seconds they took."""
+    for name in ("last.safetensors", "best.safetensors"):
+        (ours, metadata), (theirs, their_metadata) = (checkpoints.load(folder / out / name) for out in (one, other))
+        assert ours.keys() == theirs.keys() and all(ours[key].equal(theirs[key]) for key in ours), name
+        for each in (metadata, their_metadata):
+            (each.state or {}).pop("seconds", None)
+        assert metadata == their_metadata
+    lines = [[json.loads(line) for line in (folder / out / "metrics.jsonl").read_text().splitlines()] for out in (one, other)]
+    for line in lines[0] + lines[1]:
+        assert line.pop("seconds") >= 0
+    assert lines[0] == lines[1]

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.tolerance import tolerance
-from tests.training.runs import TASKS, config, files
+from tests.training.runs import TASKS, assert_same, config, files
 from transalg.hyper import DHyper
 from transalg.runs import checkpoints
 from transalg.runs.metadata import Metadata
@@ -58,19 +58,6 @@ def run(task: str, folder: Path, out: str, model: dict[str, Any] = MODEL, **trai
     chosen = {"steps": 11, "batch_size": 4, "accumulate": 2, **more, **train_options}
     report = chosen.pop("report", None)
     return train(config(task, folder, model, **chosen), folder / out, report=report)
-
-
-def assert_same(folder: Path, one: str, other: str) -> None:
-    for name in ("last.safetensors", "best.safetensors"):
-        (ours, metadata), (theirs, their_metadata) = (checkpoints.load(folder / out / name) for out in (one, other))
-        assert ours.keys() == theirs.keys() and all(ours[key].equal(theirs[key]) for key in ours), name
-        for each in (metadata, their_metadata):
-            (each.state or {}).pop("seconds", None)
-        assert metadata == their_metadata
-    lines = [[json.loads(line) for line in (folder / out / "metrics.jsonl").read_text().splitlines()] for out in (one, other)]
-    for line in lines[0] + lines[1]:
-        assert line.pop("seconds") >= 0
-    assert lines[0] == lines[1]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -216,107 +203,13 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
 
 # Whole or not at all ---------------------------------------------------------------------------------------------------
 
-KILLED = """
-import json, os, random, select, signal, sys
-from pathlib import Path
-import numpy.random
-import torch
-import torch._dynamo  # what every child would import for its first step
-torch.set_num_threads(1)
-from tests.training.runs import config, files
-from transalg.runs import checkpoints
-from transalg.training.start import train
-from transalg.training.report import Report
 
-folder = Path(sys.argv[1])
-draw = random.Random(5)
-
-read_end, write_end = os.pipe()
-
-class SignalSteps(Report):
-    def step(self, *_):
-        os.write(write_end, b".")
-
-def attempt(out, patch=lambda: None, steps=10**6):
-    child = os.fork()
-    if child:
-        return child
-    patch()
-    options = {"steps": steps, "save_every": 1, "eval_every": 2, "schedule": "constant", "warmup": 0}
-    chosen = config("lm", folder, {"d_e": 34, "d_mlp": 257}, **options)
-    train(chosen, folder / out, resume=True, changes={"train": {"steps": steps}}, report=SignalSteps())
-    os._exit(0)
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def kill(child):
-    try:
-        os.kill(child, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-
-def while_writing(share, name):
-    save_file = checkpoints.save_file
-    def half(tensors, path, *rest):
-        save_file(tensors, path, *rest)
-        if name in str(path):
-            os.truncate(path, int(share * os.path.getsize(path)))
-            die()
-    def patch():
-        checkpoints.save_file = half
-    return patch
-
-def around(name, before):
-    module = checkpoints if name == "save" else os
-    function = getattr(module, name)
-    def act(*arguments, **more):
-        if not before: function(*arguments, **more)
-        if name != "save" or "last" in str(arguments[0]): die()
-    def patch():
-        setattr(module, name, act)
-    return patch
-
-moments = [while_writing(share, name) for share in (0, 0.3, 0.999, 1) for name in ("best", "last")]
-moments += [around(name, before) for name in ("replace", "fsync") for before in (True, False)]
-kills, step = 0, 0
-os.waitpid(attempt("run", around("save", False)), 0)  # so that there is a first checkpoint
-while kills < 60:
-    timed = kills >= len(moments)
-    child = attempt("run", (lambda: None) if timed else moments[kills])
-    if timed:  # at a random moment: after some steps, or before the first, and a little later
-        for _ in range(draw.choice([0, 1, 1, 2])):
-            if not os.read(read_end, 1): break
-        signal.signal(signal.SIGALRM, lambda *_: kill(child))
-        signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0005, 0.02))
-    status = os.waitpid(child, 0)[1]
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    while select.select([read_end], [], [], 0)[0]: os.read(read_end, 65536)
-    assert status in (0, signal.SIGKILL), status
-    kills += 1
-    tensors, metadata = checkpoints.load(folder / "run" / "last.safetensors")
-    if (folder / "run" / "best.safetensors").exists():
-        checkpoints.load(folder / "run" / "best.safetensors")
-    assert metadata.state["step"] >= step
-    step = metadata.state["step"]
-    print(step, file=sys.stderr)
-for out in ("run", "whole"):
-    os.waitpid(attempt(out, steps=step + 3), 0)
-for which in ("last", "best"):
-    ours, metadata = checkpoints.load(folder / "run" / f"{which}.safetensors")
-    theirs, _ = checkpoints.load(folder / "whole" / f"{which}.safetensors")
-    assert which == "best" or metadata.state["step"] == step + 3
-    assert all(ours[name].equal(theirs[name]) for name in theirs)
-print(json.dumps({"kills": kills, "step": step}))
-"""
-
-
-def test_killed_at_any_moment_it_resumes_from_a_whole_checkpoint(tmp_path: Path) -> None:
-    files(tmp_path)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout)
-    assert result["kills"] >= 50 and result["step"] > 5, result
+def test_killed_at_any_moment_it_resumes_bit_for_bit() -> None:
+    """Sixty kills over all tasks; `make faults` has a thousand."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults", "--kills", "60"], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path) -> None:

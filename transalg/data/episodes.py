@@ -28,6 +28,7 @@ EXPLORED = "explored"  # the tensor that marks exploratory actions
 OBSERVATION, ACTION = "observation", "action"
 FLOATS, INTEGERS = ("F16", "F32", "F64"), ("I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64")
 REPAIR = "record it again"
+LARGEST = 1e300  # a return beyond it is none, and neither are infinity and NaN
 
 
 def tensor_name(side: str, path: str) -> str:
@@ -125,7 +126,7 @@ class Episodes:
             raise ValueError(f"{path}: expected format {FORMAT}, got {meta.get('format')}; {REPAIR}")
         _has(meta, "name", str, path)
         for score in ("expert", "random"):
-            if meta.get(score) is not None and not is_real(meta[score]):
+            if not _is_score(meta.get(score)):
                 raise ValueError(f"{path}: expected a number or null as {score}, got {meta[score]!r}")
         return meta
 
@@ -138,7 +139,7 @@ class Episodes:
         for key, kind in (("file", str), ("start", int), ("steps", int)):
             _has(line, key, kind, where)
         score, split, texts = line.get("return"), line.get("split", "train"), line.get("texts", {})
-        if score is not None and not is_real(score):
+        if not _is_score(score):
             raise ValueError(f"{where}: expected a number or null as return, got {score!r}")
         if not isinstance(split, str) or not isinstance(texts, dict):
             raise ValueError(f"{where}: expected a text as split and an object as texts, got {split!r} and {texts!r}")
@@ -195,7 +196,14 @@ def _spaces(meta: dict[str, Any], path: Path) -> Spaces:
         raise ValueError(f"{path}: {error}") from error
 
 
+def _is_score(value: object) -> bool:
+    """A return, or none."""
+    return value is None or (is_real(value) and abs(value) < LARGEST)
+
+
 def _read(path: Path) -> str:
+    if path.exists() and not path.is_file():  # a pipe would wait for ever, and a device may have no end
+        raise ValueError(f"{path}: expected a file, got none; {REPAIR}")
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

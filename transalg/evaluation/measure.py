@@ -17,6 +17,7 @@ from transalg.evaluation.classes import Bin, calibration, class_figures, confusi
 from transalg.evaluation.pairs import bleu, exact_match, token_error_rate
 from transalg.inference.beams import ROWS, predict
 from transalg.inference.ensemble import as_models
+from transalg.inference.results import number
 from transalg.inference.run import Run
 from transalg.model import Classifier, EDTransformer
 from transalg.runs import folder as run_folder
@@ -88,7 +89,7 @@ def evaluate(
             progress(len(batch))
     if not count:
         raise ValueError(f"{data or run.folder}: expected tokens to predict, got none")
-    loss = total / count
+    loss = number(total / count)
     figures = {"loss": loss, "perplexity": exp(min(loss, 700.0))}
     if "generate" in task.abilities:  # it predicts every token of the text once
         text_bytes = _bytes(rows, run.tokenizer) if complete else 0
@@ -177,7 +178,7 @@ def _classes(run: Run, models: Sequence[Classifier], rows: Rows, source: Source 
     sets = {name: each for name, each in run.heads.items() if head is None and len(heads) > 1}
     numbers = set_numbers(np.array(true), sets) if sets else np.zeros(len(true), np.int64)
     of_sets = {name: numbers == i for i, name in enumerate(sets or [""]) if (numbers == i).any()}
-    right, losses = np.array(true) == np.array(guesses), -np.array(log_p)
+    right, losses = np.array(true) == np.array(guesses), -np.array([number(one) for one in log_p])
     accuracies = {name: float(right[which].mean()) for name, which in of_sets.items()}
     figures = {
         "accuracy": float(np.mean(list(accuracies.values()))),

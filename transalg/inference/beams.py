@@ -11,6 +11,7 @@ from transalg.cpu import packed
 from transalg.data.files import Progress, no_progress
 from transalg.inference.decoding import Continuation, Decoding, by_length, padded, sample_generators, without
 from transalg.inference.ensemble import as_models, common_ell_max
+from transalg.inference.results import number
 from transalg.inference.samplers import Sampler, Temperature, sampler_chain
 from transalg.model import Cache, EDTransformer
 from transalg.tasks.predictions import ensemble_logits
@@ -232,7 +233,7 @@ def _done(state: SearchState, beams: int, alpha: float, ell: int) -> bool:
 
 
 def _hypothesis(ids: list[int], log_p: float, ell: int, alpha: float, ended: bool) -> Hypothesis:
-    return Hypothesis(ids, log_p, log_p / ell**alpha, ended)
+    return Hypothesis(ids, number(log_p), log_p / ell**alpha, ended)
 
 
 def _greedy(continuation: Continuation, alpha: float) -> Hypothesis:

@@ -10,6 +10,7 @@ from torch import Tensor
 from transalg.checks import integer
 from transalg.cpu import packed
 from transalg.inference.ensemble import Decoder, as_models, common_ell_max
+from transalg.inference.results import number
 from transalg.inference.samplers import Sampler, draw, sampler_chain
 from transalg.inference.text_only import TextOnly
 from transalg.model import Cache, DTransformer
@@ -73,8 +74,7 @@ class Decoding:
         """log P̂ of each row's token; NaN without `scored`."""
         if not self.scored:
             return [nan] * len(tokens)
-        log_p: list[float] = token_log_probability(logits, torch.tensor(tokens, device=logits.device)).tolist()
-        return log_p
+        return [number(one) for one in token_log_probability(logits, torch.tensor(tokens, device=logits.device)).tolist()]
 
     def end(self, row: int) -> None:
         """Stop decoding this row."""

@@ -14,6 +14,7 @@ from transalg.formal.domains import refuse
 from transalg.hyper import Hyper
 from transalg.inference.decoding import by_length, padded
 from transalg.inference.ensemble import as_models, common_ell_max
+from transalg.inference.results import numbers
 from transalg.model import Classifier, DTransformer, EDTransformer, ETransformer
 from transalg.model.layout import Layout
 from transalg.model.pooling import POOLINGS
@@ -44,7 +45,7 @@ def fill(models: Sequence[ETransformer], rows: TokenRows, k: int, progress: Prog
     for index in by_length(rows, ROWS):
         ids, lengths = padded([rows[i] for i in index], models[0].device)
         predictions = [masked_tokens(model, ids, ids, ids == mask, lengths) for model in models]
-        P = torch.softmax(vocabulary_logits(models, [each.X[: each.count] for each in predictions]), dim=1)
+        P = numbers(torch.softmax(vocabulary_logits(models, [each.X[: each.count] for each in predictions]), dim=1))
         best = P.topk(min(k, P.shape[1]), dim=1)
         row_of_mask = [i for i in index for token in rows[i] if token == mask]
         for i, tokens, probabilities in zip(row_of_mask, best.indices.tolist(), best.values.tolist(), strict=True):
@@ -61,7 +62,7 @@ def classify(models: Sequence[Classifier], rows: TokenRows, progress: Progress =
         ids, lengths = padded([rows[i] for i in index], models[0].device)
         P[index] = class_log_probabilities(models, ids, lengths, block).exp().cpu()
         progress(len(index))
-    return P
+    return numbers(P)
 
 
 @torch.inference_mode()
@@ -80,7 +81,7 @@ def embed(model: Transformer[Hyper], rows: TokenRows, pooling: Pooling = "mean",
         vectors[index] = pooled.compute(_as_they_are, X, layout).float().cpu()
         progress(sum(copies[distinct[i]] for i in index))
     places = {row: i for i, row in enumerate(distinct)}
-    return vectors[[places[tuple(row)] for row in rows]]
+    return numbers(vectors)[[places[tuple(row)] for row in rows]]
 
 
 def passes(rows: TokenRows) -> Iterator[list[int]]:
@@ -134,7 +135,7 @@ def score(
         ids, lengths = padded([rows[row][first:end] for row, first, end, _ in batch], models[0].device)
         of_z = None if z is None else padded([z[row] for row, *_ in batch], models[0].device)
         predictions = [_predictions(model, ids, lengths, of_z) for model in models]
-        log_p, _ = log_probabilities(models, predictions)
+        log_p = numbers(log_probabilities(models, predictions)[0])
         for (row, first, end, new), values in zip(batch, predictions[0].layout.pad(log_p[:, None])[:, :, 0].tolist(), strict=True):
             results[row][end - 1 - new : end - 1] = values[end - 1 - first - new : end - 1 - first]
         progress(sum(end == len(rows[row]) for row, _, end, _ in batch))
@@ -173,6 +174,6 @@ def _pseudo(models: Sequence[ETransformer], row: Sequence[int], progress: Progre
         chosen = torch.zeros_like(ids, dtype=torch.bool).scatter(1, places[:, None], True)
         masked = ids.where(~chosen, hyper.mask_token)
         log_p, _ = log_probabilities(models, [masked_tokens(model, ids, masked, chosen) for model in models])
-        results += log_p.tolist()
+        results += numbers(log_p).tolist()
     progress(1)
     return results

@@ -1,7 +1,27 @@
-"""What a run returns: a completion, the class of a text, the score of a text."""
+"""What a run returns: a completion, the class of a text, the score of a text. It has numbers, or there is no result."""
 
 from dataclasses import dataclass
-from math import exp
+from math import exp, isnan
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TOO_LARGE = "the model computes NaN: numbers in it are too large; train it again with a smaller η, or restore it from a copy"
+
+
+def numbers(values: "Tensor") -> "Tensor":
+    """These, if none of them is NaN: weights can be numbers, and yet so large that sums of them are not."""
+    if values.isnan().any():
+        raise ValueError(TOO_LARGE)
+    return values
+
+
+def number(value: float) -> float:
+    """The same of one."""
+    if isnan(value):
+        raise ValueError(TOO_LARGE)
+    return value
 
 
 class CutText(UserWarning):

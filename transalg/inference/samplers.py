@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from transalg.checks import integer, real
+from transalg.inference.results import numbers
 
 Context = Sequence[Sequence[int]]  # the tokens of every row so far
 
@@ -121,7 +122,7 @@ def draw(logits: Tensor, samplers: Sequence[Sampler], context: Context, generato
     logits = logits.double()
     for sampler in samplers:
         logits = sampler(logits, context)
-    q = torch.softmax(logits, dim=1)
+    q = numbers(torch.softmax(logits, dim=1))
     if generators:
         q = q.to(generators[0].device)
     return [int(torch.multinomial(row, 1, generator=generator)) for row, generator in zip(q, generators, strict=True)]

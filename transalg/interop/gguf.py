@@ -116,8 +116,9 @@ def _open(path: Path) -> tuple[dict[str, Any], GGUFWeights]:
         return values, GGUFWeights(reader, str(path))
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # a damaged file fails in many ways
-        raise ValueError(f"{path}: not a complete gguf file: {(str(error) or type(error).__name__).splitlines()[0]}") from error
+    except Exception as error:  # a damaged file fails in many ways, of which only its reader's own messages tell something
+        said = str(error).splitlines()[0] if type(error) is ValueError and str(error) else "its parts do not fit together"
+        raise ValueError(f"{path}: not a complete gguf file: {said}") from error
 
 
 def _sizes(config: Settings, architecture: str) -> dict[str, Any]:

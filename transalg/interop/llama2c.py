@@ -102,6 +102,8 @@ def _tokenizer(path: Path, chosen: str | None, N_V: int) -> tokenizers.Tokenizer
 
 def read_pieces(path: Path, N_V: int) -> tokenizers.Tokenizer:
     """A tokenizer of llama2.c: the length of the longest piece; then of each a score, its length and its bytes."""
+    if path.exists() and not path.is_file():  # a pipe would wait for ever
+        raise ValueError(f"{path}: expected a file, a tokenizer of llama2.c")
     try:
         data, start = path.read_bytes(), 4
         pieces, scores = list[str](), list[float]()
@@ -115,6 +117,8 @@ def read_pieces(path: Path, N_V: int) -> tokenizers.Tokenizer:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
     except (struct.error, ValueError) as error:
-        raise ValueError(f"{path}: not a tokenizer of llama2.c with {N_V} tokens: {error}") from error
+        early, no_text = isinstance(error, struct.error), isinstance(error, UnicodeDecodeError)
+        reason = "it ends early" if early else "a piece that is not UTF-8" if no_text else error
+        raise ValueError(f"{path}: not a tokenizer of llama2.c with {N_V} tokens: {reason}") from error
     pieces[UNKNOWN], pieces[BOS], pieces[EOS] = "<unk>", "<s>", "</s>"
     return sentence_pieces(pieces, scores, (BOS, EOS), unknown=UNKNOWN)
