@@ -62,7 +62,7 @@ def test_every_number_of_a_verb_has_bounds(verb: str) -> None:
             within(name, default, interval, whole=isinstance(default, int))
 
 
-@pytest.mark.parametrize("options", [Config, Train, *{task.hyper_class for task in TASKS.values()}])
+@pytest.mark.parametrize("options", [Config, Train, *dict.fromkeys(task.hyper_class for task in TASKS.values())])
 def test_every_number_of_a_run_has_bounds(options: type) -> None:
     for each in fields(options):
         if re.search(r"\b(int|float)\b", str(each.type)) and "tuple" not in str(each.type) and each.name != "rotary_base":

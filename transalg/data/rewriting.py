@@ -171,6 +171,7 @@ def form(data: Path, out: Path, names: Mapping[str, str], kind: Kind | None = No
     """How to read `data` and to write `out`. `names` are those of the columns; the kind of records, unless stated, follows from them."""
     if not data.exists():
         raise ValueError(f"{data}: no such file or folder")
+    files.check_rereadable(data)
     if data.is_dir() or files.suffix(data) not in TABULAR:
         return _of_text(data, out, names, kind or "documents", unit)
     if files.suffix(out) != files.suffix(data):

@@ -112,7 +112,7 @@ class Hyper(HasSpecialTokens):
                 object.__setattr__(self, symbol, self.d_e // self.H)
         if self.special is not None:
             inside = isinstance(self.special, SpecialTokens) and all(
-                is_integer(token) and 0 <= token < self.N_V for token in (*self.special.ids, *self.special.never)
+                is_integer(token) and 0 <= token < self.N_V for token in (*self.special.present, *self.special.never)
             )
             self.require("special", inside, f"IDs from 0 to N_V−1 with N_V = {self.N_V}")
         for flag in ("norm_first", "tied", "scaled", "init_residual"):

@@ -29,9 +29,14 @@ class SpecialTokens:
         return cls(N_V - 3, N_V - 2, N_V - 1)
 
     @property
+    def present(self) -> tuple[int, ...]:
+        """Those that the vocabulary has."""
+        return tuple(token for token in (self.mask, self.bos, self.eos) if token is not None)
+
+    @property
     def ids(self) -> tuple[int, ...]:
-        """Those that the vocabulary has, in ascending order, each once."""
-        return tuple(sorted({token for token in (self.mask, self.bos, self.eos) if token is not None}))
+        """Those in ascending order, each once."""
+        return tuple(sorted(set(self.present)))
 
     def __contains__(self, token: int) -> bool:
         return token in (self.mask, self.bos, self.eos)

@@ -76,7 +76,7 @@ class Train:
     accumulate: int = option(
         1,
         "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else but batch_norm's batches",
-        bounds="[1, 1000000]",
+        bounds="[1, 1024]",
     )
     optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
     eta: float | None = option(

@@ -55,7 +55,9 @@ def read_options(file: Path) -> dict[str, Any]:
             options[option] = _located(value, place, file.parent)
         elif isinstance(place, list) and isinstance(value, list) and len(place) == len(value):
             pairs = zip(value, place, strict=True)
-            options[option] = [_located(name, one, file.parent) if isinstance(one, dict) and one else name for name, one in pairs]
+            options[option] = [
+                _located(name, one, file.parent) if isinstance(one, dict) and one and isinstance(name, str) else name for name, one in pairs
+            ]
     return options
 
 

@@ -347,6 +347,8 @@ def _variant_call(name: str, data: Data, theta: TransformerTheta, settings: Sett
 def load_theta(path: Path, kind: type[TransformerTheta]) -> TransformerTheta:
     """θ from a safetensors file whose tensors carry the paper's names, as `Theta.named` gives them."""
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("not a file")  # a pipe would be waited for
         named = load_file(path)
         with safe_open(path, "pt") as file:
             special = parse_json((file.metadata() or {}).get("special", "null"))

@@ -112,6 +112,7 @@ def _train(
         keep_memory()
         loop = Loop(prepared, out, world, report, last is not None, place)
         if resume and world.first:  # nothing of a run that cannot be resumed is changed
+            last_step(out)  # the metrics can be read
             _remove_incomplete(out)
             _write_config(out, prepared)
         return loop.run()

@@ -12,6 +12,7 @@ from transalg import terminal
 from transalg.data import objects
 from transalg.memory import is_out_of_memory, out_of_memory
 from transalg.runs.config import Config
+from transalg.runs.folder import BEST, LAST, METRICS
 from transalg.runs.options import in_tables, override
 from transalg.runs.paths import read_options
 from transalg.runs.texts import Texts, file
@@ -20,6 +21,7 @@ from transalg.training import start
 from transalg.training.loop import Outcome
 from transalg.training.memory import SMALLER
 from transalg.training.notebook import Notebook, in_notebook
+from transalg.training.prepare import CACHE
 from transalg.training.report import Calling, OnStep, OnValidation, Report
 from transalg.training.watch import Watch
 
@@ -85,6 +87,7 @@ def cross_validate(
     request = _request(task, data, None, config, Path(out), resume, options)
     if request.config is None or not request.config.folds:
         raise ValueError("folds: expected how many, got none")
+    existed = Path(out).exists()
     if request.texts is not None:
         if resume:
             request.texts.compare(Path(out))
@@ -99,7 +102,12 @@ def cross_validate(
             on_fold(fold)
         of_fold = Request(replace(request.config, fold=fold), request.chosen)
         folder = Path(out) / f"fold-{fold}"
-        outcomes.append(_run(of_fold, folder, resume, overwrite, _report(progress, folder)))
+        try:
+            outcomes.append(_run(of_fold, folder, resume, overwrite, _report(progress, folder)))
+        except ValueError:
+            if not existed and {path.name for path in Path(out).glob("*")} <= {CACHE}:
+                shutil.rmtree(out, ignore_errors=True)
+            raise
         if outcomes[-1].reason == "interrupted":
             break
     return outcomes
@@ -180,12 +188,17 @@ def _run(
             return start.train(
                 request.config, out, resume=resume, changes=request.chosen, overwrite=overwrite, report=calling, texts=request.texts
             )
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, ValueError) as error:
+        if not existed and _has_not_begun(out):
+            shutil.rmtree(out, ignore_errors=True)  # nothing but what would have to be overwritten
         if not is_out_of_memory(error):
             raise
-        if not existed and not any(out.glob("*.safetensors")):
-            shutil.rmtree(out, ignore_errors=True)  # nothing but what would have to be overwritten
         raise ValueError(out_of_memory(error, "the model and its training", SMALLER["activations"])) from error
     finally:
         report.end()
         torch.set_num_threads(threads)
+
+
+def _has_not_begun(out: Path) -> bool:
+    """Whether a run has neither a checkpoint nor a step that its metrics tell of."""
+    return not any(out.glob("*.safetensors")) and not any((out / name).exists() for name in (METRICS, BEST, LAST))
