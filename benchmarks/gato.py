@@ -1,0 +1,48 @@
+"""How well one Gato acts, captions and writes; what its prompts and images are worth; and what models of a single task reach.
+
+    python -m benchmarks.gato                     # all; or some of: one single
+
+`one` is the model of `transalg demo gato`: five tasks, one set of weights. `single` has a model of the same size for each task, with as many
+steps as the task has a share of the one model's. With --keep FOLDER, runs that are there are evaluated again and not trained again.
+"""
+
+import time
+from pathlib import Path
+
+from benchmarks.commandline import main, metrics, transalg
+from transalg.cli.demo_gato import TASKS, WEIGHTS
+from transalg.tasks import TASKS as EVERY
+
+STEPS = EVERY["gato"].steps
+EPISODES = 100
+
+
+def trained(run: Path, *flags: object) -> Path:
+    if not (run / "done").exists():
+        start = time.monotonic()
+        transalg("train", "gato", *flags, "--out", run, "--overwrite")
+        (run / "done").write_text(f"{time.monotonic() - start:.0f}", encoding="utf-8")
+    last = [line for line in metrics(run) if "loss" in line][-1]
+    print(f"{run.name}: {last['step']:,} steps, {last['tokens'] / 1e6:.1f} M tokens, {last['seconds']:.0f} s of training", flush=True)
+    return run
+
+
+def evaluated(run: Path, *flags: object) -> None:
+    print(transalg("evaluate", run, "--episodes", EPISODES, *flags).partition("\n")[2], flush=True)
+
+
+def one(folder: Path) -> None:
+    run = trained(folder / "one", "--data", *TASKS, "--weights", *WEIGHTS)
+    for flags in ([], ["--no-prompt"], ["--no-images"]):
+        print(f"  {' '.join(flags) or 'as it is'}")
+        evaluated(run, *flags)
+
+
+def single(folder: Path) -> None:
+    for task, weight in zip(TASKS, WEIGHTS, strict=True):
+        steps = round(STEPS * weight / sum(WEIGHTS))
+        evaluated(trained(folder / f"only-{task}", "--data", task, "--train.steps", steps))
+
+
+if __name__ == "__main__":
+    main(__doc__, {"one": one, "single": single})
