@@ -256,7 +256,11 @@ def test_ctrl_c_that_a_library_hides(transalg: Callable[..., tuple[int, str, str
             raise ImportError("cannot import name") from error
 
     monkeypatch.setattr("transalg.cli.presets.Presets.run", hides)
-    status, _, err = transalg("presets")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
+    try:
+        status, _, err = transalg("presets")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert status == 130 and err == "\nInterrupted\n"
 
 

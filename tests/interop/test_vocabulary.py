@@ -181,8 +181,11 @@ def test_texts_of_token_ids() -> None:
         ({"tokenizer.json": "{"}, "not a tokenizer.json"),
         ({"tokenizer.json": '{"model": {"type": "Nothing"}}'}, "not a tokenizer.json"),
         ({"vocab.json": "[]", "merges.txt": "a b"}, "not a vocabulary"),
-        ({"vocab.txt": "a\nb\n", "tokenizer_config.json": '{"do_lower_case": "yes"}'}, 'do_lower_case: expected true or false, got "yes"'),
-        ({"vocab.txt": "a\nb\nc\nd\ne\nf\n"}, "the tokenizer has 6 tokens, but the model has N_V = 5: they do not fit"),
+        (
+            {"vocab.txt": "[UNK]\nb\n", "tokenizer_config.json": '{"do_lower_case": "yes"}'},
+            'do_lower_case: expected true or false, got "yes"',
+        ),
+        ({"vocab.txt": "[UNK]\nb\nc\nd\ne\nf\n"}, "the tokenizer has 6 tokens, but the model has N_V = 5: they do not fit"),
     ],
 )
 def test_what_is_no_tokenizer(files: dict[str, str], said: str, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_statistics_are_saved_and_no_optimiser_has_them(tmp_path: Path) -> None:
     tensors = checkpoints.state(model, [])
     checkpoints.save(tmp_path / "last.safetensors", tensors, Metadata(task="lm", hyper=model.hyper))
     other = build(model.hyper, dtype=torch.float64)
-    checkpoints.restore(other, [], checkpoints.load(tmp_path / "last.safetensors")[0])
+    checkpoints.restore(other, [], checkpoints.load(tmp_path / "last.safetensors")[0], tmp_path / "last.safetensors")
     ids = inputs_of(model.hyper)
     assert other.eval()(*ids).equal(model.eval()(*ids))
     again = DTransformer.from_theta(model.theta(), model.hyper)

@@ -81,7 +81,7 @@ def test_a_checkpoint_has_each_set_once(tmp_path: Path) -> None:
     checkpoints.save(tmp_path / "last.safetensors", tensors, Metadata(task="lm", hyper=model.hyper))
     other = build(model.hyper, generator=rng(1))
     loaded, metadata = checkpoints.load(tmp_path / "last.safetensors")
-    checkpoints.restore(other, [], loaded)
+    checkpoints.restore(other, [], loaded, tmp_path)
     assert metadata.hyper == model.hyper
     assert all(ours.equal(theirs) for ours, theirs in zip(model.parameters(), other.parameters(), strict=True))
 

@@ -76,5 +76,5 @@ def test_for_classifiers_only(tmp_path: Path) -> None:
     for name in ("shard", "compile"):
         with pytest.raises(ValueError, match=rf"--train.{name}: expected no --train.adversarial, which takes a gradient .*, got both"):
             config("classify", tmp_path, adversarial=0.5, **{name: True})
-    with pytest.raises(ValueError, match=r"train.adversarial: expected 0 or more, got -1"):
+    with pytest.raises(ValueError, match=r"train.adversarial: expected a number in \[0, 1000\], got -1"):
         config("classify", tmp_path, adversarial=-1.0)

@@ -344,7 +344,7 @@ def test_other_errors() -> None:
     [
         (lambda: Box(1, 1), "box: expected low < high, got 1 and 1"),
         (lambda: Box(-1, 1, (0,)), r"box: expected a shape, a tuple of positive integers, got \(0,\)"),
-        (lambda: Discrete(1025), "discrete: expected a whole number from 1 to 1024, got 1025"),
+        (lambda: Discrete(1025), "discrete: expected a whole number from 1 to 1,024, got 1025"),
         (lambda: Image(16, 16, 4), r"image: expected 1 channel \(grey\) or 3 \(RGB\), got 4"),
         (lambda: Dictionary({"a/b": Text()}), "dictionary: expected names without a slash, got 'a/b'"),
         (lambda: spaces.from_json({"kind": "sound"}), "space: expected a kind, one of box, discrete, image, text, dictionary"),

@@ -69,7 +69,7 @@ def test_a_run_that_ends_before_its_first_checkpoint_leaves_the_old_one(folder: 
         train(other(folder, steps=999, save_every=9, eval_every=900), run, overwrite=True, report=CrashAt(3))
     assert contents(run) == before
     with pytest.raises(ValueError, match=r"loss is .* there is no checkpoint yet, and the earlier run in .*run is unchanged"):
-        train(other(folder, steps=999, save_every=9, eval_every=9, eta=1e38, optimizer="sgd", clip=0, warmup=0), run, overwrite=True)
+        train(other(folder, steps=999, save_every=9, eval_every=9, eta=1000.0, optimizer="sgd", clip=0, warmup=0), run, overwrite=True)
     assert contents(run) == before
 
     def no_memory(*_: object, **__: object) -> None:

@@ -99,7 +99,7 @@ def test_actions_stay_within_the_bounds_of_each_number() -> None:
         (Env(theirs.Graph(theirs.Box(-1, 1), None)), "Env: observation: expected box, .* or image, got Graph, which is not supported"),
         (Env(theirs.Dict(a=theirs.Sequence(theirs.Discrete(2)))), "Env: observation/a: expected box, .*, got Sequence"),
         (Env(action=theirs.OneOf([theirs.Discrete(2)])), "Env: action: expected box, .*, got OneOf"),
-        (Env(theirs.Discrete(5000)), "Env: observation: discrete: expected a whole number from 1 to 1024, got 5000"),
+        (Env(theirs.Discrete(5000)), "Env: observation: discrete: expected a whole number from 1 to 1,024, got 5000"),
         (
             Env(theirs.Box(0, 255, (84, 84, 3), np.uint8)),
             "Env: observation: image: expected a height and a width that 16 divides, got 84×84; resize or pad it, with @80x80 after the name say",
