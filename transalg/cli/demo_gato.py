@@ -94,7 +94,7 @@ def _captions(run: "Run", results: "list[TaskFigures]", out: Path, console: Cons
         axes.imshow(image[..., 0], cmap="gray_r")  # type: ignore[index]
         axes.set_axis_off()
         right = examples[i]["prediction"] == examples[i]["target"]
-        axes.set_title(examples[i]["prediction"].lower(), fontsize=7, color="black" if right else "red")
+        axes.set_title(examples[i]["prediction"].lower(), fontsize=6, color="black" if right else "red")
     with atomic_write(out, "wb") as file:
         figure.savefig(file, format="png", dpi=120)
     for i in chosen[:4]:
