@@ -653,7 +653,7 @@ AS_A_LIBRARY = [
     Mutant("_off", "masked_fill_(where, 0)", "masked_fill_(~where, 0)", CHECK + "test_what_laws_cannot_see_the_formal_algorithm_shows[no-scale]", "verify/components.py"),
     Mutant("_one_place", "len(owners) > 1", "len(owners) > 9", CHECK + "test_self_and_cross_attention_that_share_weights", "verify/components.py"),
     Mutant("lines", "name_of_class(values[-1])", "str(values[-1])", OBJECTS + "test_a_dataset_names_its_classes", "data/objects.py"),
-    Mutant("Texts", "previous.replace(path)", "previous.unlink()", LIBRARY + "test_a_run_is_overwritten_as_a_whole_or_not_at_all", "runs/texts.py"),
+    Mutant("Texts", "previous.replace(path)", "previous.unlink()", LIBRARY + "test_texts_that_cannot_be_written_leave_those_before", "runs/texts.py"),
     Mutant("Texts", "ours is None or line is None or ours != line", "ours is not None and line is not None and ours != line", LIBRARY + "test_a_run_resumes_with_the_same_texts_and_only_with_them", "runs/texts.py"),
     Mutant("_run", "torch.set_num_threads(threads)", "pass", LIBRARY + "test_torch_is_left_as_it_was", "training/train.py"),
 ]  # fmt: skip

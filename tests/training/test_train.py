@@ -16,6 +16,7 @@ from transalg import cli
 from transalg.runs import checkpoints
 from transalg.runs.config import Config
 from transalg.runs.options import TABLES, in_tables, override
+from transalg.runs.texts import Texts
 from transalg.training import notebook, start
 from transalg.training.curves import read_metrics
 
@@ -163,6 +164,16 @@ def test_a_run_is_overwritten_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     transalg.train("lm", WORDS[:5], out=out, overwrite=True, **QUIET)
     assert sorted(path.name for path in (out / "texts").iterdir()) == ["data.jsonl"]
     assert len((out / "texts" / "data.jsonl").read_text(encoding="utf-8").splitlines()) == 5
+
+
+def test_texts_that_cannot_be_written_leave_those_before(tmp_path: Path) -> None:
+    with Texts({"data.jsonl": ["one", "two"]}).written(tmp_path / "run"):
+        pass
+    with pytest.raises(Stopped), Texts({"data.jsonl": broken()}).written(tmp_path / "run"):
+        pass
+    with pytest.raises(ValueError, match="later"), Texts({"data.jsonl": ["three"]}).written(tmp_path / "run"):
+        raise ValueError("later")
+    assert [path.read_text(encoding="utf-8") for path in (tmp_path / "run").rglob("*") if path.is_file()] == ["one\ntwo\n"]
 
 
 def test_folds(tmp_path: Path) -> None:
