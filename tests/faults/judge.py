@@ -44,7 +44,7 @@ def _ending(outcome: Outcome, arguments: Sequence[str], *, interrupted: bool) ->
         return ["it hangs"]
     if outcome.status < 0:
         return [f"signal {-outcome.status}"]
-    if (found := PYTHON.search(outcome.err)) and not (outcome.status == 0 and found[0] in " ".join(arguments)):
+    if (found := PYTHON.search(outcome.err)) and found[0] not in " ".join(arguments):
         return [f"standard error says {found[0]!r}"]
     allowed = (0, 2, *([130] if interrupted else []), *([1] if arguments[0] == "verify" and outcome.out else []))
     if outcome.status not in allowed:
