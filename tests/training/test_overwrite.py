@@ -223,3 +223,12 @@ def test_a_kill_between_the_first_last_checkpoint_and_the_best(split: float, tmp
     for name in ("best", "last"):
         ours, expected = (checkpoints.load(tmp_path / run / f"{name}.safetensors")[0] for run in ("run", "whole"))
         assert all(ours[each].equal(expected[each]) for each in expected)
+
+
+def test_what_a_killed_process_was_writing_is_removed(folder: Path) -> None:
+    """Ours, and safetensors' own: its library writes to such a file first."""
+    run = folder / "run"
+    for name in (".last.safetensors.0a1b2c3d.part", ".tmp5bMHyl", ".tmp5bMHylx", "tmp5bMHyl"):
+        (run / name).write_text("half")
+    train(None, run, resume=True, changes={"train": {"steps": 3}})
+    assert {path.name for path in run.iterdir() if "tmp" in path.name or ".part" in path.name} == {".tmp5bMHylx", "tmp5bMHyl"}

@@ -1,6 +1,7 @@
 """A run starts, or continues: what the folder may contain already, which options may change, what is written first."""
 
 import os
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
@@ -30,6 +31,7 @@ from transalg.training.processes import World, connect, launch, restarted
 from transalg.training.report import Report
 
 FILLED = ("optimizer", "eta", "warmup", "seed", "eval_every", "save_every")  # of `train`: every run's config.toml has them
+OF_SAFETENSORS = re.compile(r"\.tmp[0-9A-Za-z]{6}")
 RESUMABLE_OPTIONS = (  # of `train`: they may change when a run continues
     "steps",
     "epochs",
@@ -270,8 +272,8 @@ def _write_config(out: Path, prepared: Prepared, place: Path | None = None) -> N
 
 
 def _incomplete(name: str) -> bool:
-    """Whether a file is an atomic write that a process did not live to complete."""
-    return name.startswith(".") and name.endswith(SUFFIX)
+    """Whether a file is an atomic write that a process did not live to complete: one of ours, or of safetensors, which has its own."""
+    return (name.startswith(".") and name.endswith(SUFFIX)) or OF_SAFETENSORS.fullmatch(name) is not None
 
 
 def _remove_incomplete(out: Path) -> None:
