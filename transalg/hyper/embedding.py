@@ -1,6 +1,6 @@
 """The embedding (line 2): what turns a token into a vector. Its parameters; `model/embedding.py` computes it, `formal/embedding.py` states it.
 
-Gato's is in `model/mixed_embedding.py` and `formal/gato.py`.
+Gato's is in `model/gato.py` and `formal/gato.py`.
 """
 
 from transalg.hyper.heads import Shapes
