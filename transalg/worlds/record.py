@@ -16,6 +16,7 @@ from transalg.worlds.world import ExpertLostError, World
 SEED = 0  # of the scores, so that they do not depend on the recorded episodes
 GOOD = 0.8  # of the way from random actions to the expert: episodes below it are left out
 TRIES = 10  # episodes that are tried for each that is wanted
+FIRST = 30  # episodes that are tried until the first that is good
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def record_world(
     spaces = world.spaces
     with Recorder(folder, name=world.name, observation=spaces.observation, action=spaces.action, expert=expert, random=random) as recorder:
         while recorder.count < episodes:
-            if tried == TRIES * episodes:
+            if tried == (TRIES * episodes if recorder.count else min(FIRST, TRIES * episodes)):
                 good = f"{recorder.count} of {tried} episodes reached 80 % of the expert, {limit:.4g}"
                 raise ValueError(f"{world.name}: {good}; expected {episodes}, try less --noise")
             score, length, lost = 0.0, 0, False
