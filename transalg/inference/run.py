@@ -534,12 +534,17 @@ class Run:
 
     def encode(self, text: str, symbol: str, *, special: bool = False, eos: bool = True, context: bool = False) -> list[int]:
         """bos … eos of a text, or bos … without `eos`. Unless it is empty, the vocabulary must have some of its tokens. A context z may lack bos."""
-        if not isinstance(text, str):
-            raise ValueError(f"{symbol}: expected a text, got {type(text).__name__}")
-        ids = self.tokenizer.encode(text, ends=False, special=special)
-        if text and not self._any_known(ids):
-            raise ValueError(f"{symbol}: nothing of {_short(text)} is in the vocabulary of {self.folder}")
-        return self.tokenizer.with_ends(ids, eos=eos, context=context)
+        return self._encode_many([text], symbol, special=special, eos=eos, context=context)[0]
+
+    def _encode_many(self, texts: Sequence[str], symbol: str, *, special: bool, eos: bool = True, context: bool) -> list[list[int]]:
+        for text in texts:
+            if not isinstance(text, str):
+                raise ValueError(f"{symbol}: expected a text, got {type(text).__name__}")
+        rows = self.tokenizer.encode_many(texts, ends=False, special=special)
+        for text, ids in zip(texts, rows, strict=True):
+            if text and not self._any_known(ids):
+                raise ValueError(f"{symbol}: nothing of {_short(text)} is in the vocabulary of {self.folder}")
+        return [self.tokenizer.with_ends(ids, eos=eos, context=context) for ids in rows]
 
     def encode_all(
         self, texts: Sequence[str], symbol: str, *, special: bool = False, too_long: TooLong, context: bool = False
@@ -548,8 +553,7 @@ class Run:
         if too_long not in ("cut", "error"):
             raise ValueError(f"too_long: expected cut or error, got {too_long}")
         rows, cut, end = list[list[int]](), 0, self.tokenizer.with_ends([], bos=False)
-        for text in texts:
-            ids = self.encode(text, symbol, special=special, context=context)
+        for text, ids in zip(texts, self._encode_many(texts, symbol, special=special, context=context), strict=True):
             if len(ids) > self.ell_max:
                 if too_long == "error":
                     raise ValueError(
