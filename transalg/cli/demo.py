@@ -27,7 +27,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": {"ell_max": 64, "dropout": 0.1},
         "train": {"steps": 320},
     },
-    "dates": {"task": "seq2seq", "data": "dates", "model": DATES_MODEL, "train": {"steps": 750}},
+    "dates": {"task": "seq2seq", "data": "dates", "model": DATES_MODEL, "train": {"steps": 600}},
     "stdlib": {"task": "classify", "data": "stdlib"},
 }
 TITLES = {
