@@ -659,6 +659,14 @@ AS_A_LIBRARY = [
 ]  # fmt: skip
 
 GATO_TASK, PLAYING = "tasks/test_gato.py::", "cli/test_play.py::"
+ANSWERS, ENDED, ONE_BY_ONE = (
+    f"inference/test_text_only.py::test_{name}"
+    for name in (
+        "answers_are_the_most_probable_text_up_to_eos",
+        "nothing_is_written_after_eos",
+        "text_is_read_part_by_part_as_in_one_pass",
+    )
+)
 
 GATO_PRODUCT = [
     # Rows and batches
@@ -676,6 +684,17 @@ GATO_PRODUCT = [
     Mutant("Memory", "have + len(more) > self.room", "have + len(more) > 10 * self.room", GATO_TASK + "test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps", "inference/agent.py"),
     Mutant("Memory", "kept.insert(0, step)", "kept.append(step)", GATO_TASK + "test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps", "inference/agent.py"),
     Mutant("control", "[:, allowed.start : allowed.stop]", "[:, allowed.start : allowed.stop + 1]", GATO_TASK + "test_actions_stay_in_their_range", "inference/agent.py"),
+    Mutant("Memory", "self.room // 2", "self.room", GATO_TASK + "test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps", "inference/agent.py"),
+    Mutant("Memory", "self.unread[row] = []", "pass", GATO_TASK + "test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps", "inference/agent.py"),
+    Mutant("control", "scores[row] += outcome.reward", "scores[row] = outcome.reward", GATO_TASK + "test_a_return_is_the_sum_of_all_rewards", "inference/agent.py"),
+    Mutant("control", "generators[row] for row in active", "generators[i] for i in range(len(active))", GATO_TASK + "test_a_row_draws_the_same_whoever_else_is_active", "inference/agent.py"),
+    Mutant("_answered", "(index + 1).clamp", "index.clamp", ANSWERS + "[1]", "inference/agent.py"),
+    Mutant("_answered", "logits[:, :N_text]", "logits", ANSWERS + "[1]", "inference/agent.py"),
+    Mutant("_answered", "ended[row] or token == eos", "token == eos", ENDED, "inference/agent.py"),
+    Mutant("TextOnly.decode", "start + torch.arange", "torch.arange", ONE_BY_ONE, "inference/text_only.py"),
+    Mutant("TextOnly._text", "self.N_text :", "self.N_text + 1 :", ONE_BY_ONE, "inference/text_only.py"),
+    Mutant("TextOnly._batch", "tuple(counts)", "(ids.shape[1],) * len(ids)", ONE_BY_ONE, "inference/text_only.py"),
+    Mutant("TextOnly.window", "% min(LOCAL, self.hyper.N_loc)", "% min(LOCAL, self.hyper.N_loc - 1)", "inference/test_text_only.py::test_a_window_is_one_pass", "inference/text_only.py"),
     # Figures
     Mutant("_returns", "CONFIDENCE * stdev(shares) / sqrt(count)", "CONFIDENCE * stdev(shares)", GATO_TASK + "test_evaluation", "evaluation/tasks.py"),
     Mutant("prose_rows", "width - 1)]", "width)]", GATO_TASK + "test_perplexity_does_not_depend_on_rows", "evaluation/tasks.py"),

@@ -250,6 +250,22 @@ def test_actions_stay_in_their_range(run: Run) -> None:
         assert [len(P) for P in each.P] == [3, len(each.ranges[1])] and all(P.sum() == pytest.approx(1) for P in each.P)
 
 
+def test_a_return_is_the_sum_of_all_rewards(run: Run) -> None:
+    decisions = list[Decision]()
+    returns = control(double(run), VOCABULARY, [Car() for _ in range(3)], [3, 4, 5], tau=float("inf"), watch=decisions.append)
+    assert returns == [sum(each.action["gear"] for each in decisions if each.row == row) for row in range(3)] and max(returns) > 2
+
+
+def test_a_row_draws_the_same_whoever_else_is_active(run: Run) -> None:
+    """Also when a row before it has ended."""
+    model, alone, among = double(run), list[Decision](), list[Decision]()
+    short = Car()
+    short.limit = 1
+    control(model, VOCABULARY, [Car()], [8], tau=2.0, watch=alone.append)
+    control(model, VOCABULARY, [short, Car()], [7, 8], tau=2.0, watch=among.append)
+    assert [each.ids for each in alone] == [each.ids for each in among if each.row == 1] and len(alone) == 3
+
+
 def test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps(run: Run) -> None:
     model = double(run)
     memory, shown = Memory(model, [None, None]), list[Any]()
@@ -258,7 +274,8 @@ def test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps(run: Run) -> N
         shown.append(tokens)
         for row in (0, 1):
             memory.observe(row, tokens)
-        logits = memory.logits([0, 1])
+        before, logits = memory.cache.lengths[0], memory.logits([0, 1])
+        assert memory.cache.lengths[0] == before + len(tokens) or memory.cache.lengths[0] <= model.hyper.ell_max // 2
         expected = [[*shown[first:]] for first in range(len(shown)) if memory.cache.lengths[0] == sum(map(len, shown[first:]))]
         assert expected, "whole timesteps"
         with torch.no_grad():
