@@ -655,6 +655,8 @@ AS_A_LIBRARY = [
     Mutant("lines", "name_of_class(values[-1])", "str(values[-1])", OBJECTS + "test_a_dataset_names_its_classes", "data/objects.py"),
     Mutant("Texts", "previous.replace(path)", "previous.unlink()", LIBRARY + "test_texts_that_cannot_be_written_leave_those_before", "runs/texts.py"),
     Mutant("Texts", "ours is None or line is None or ours != line", "ours is not None and line is not None and ours != line", LIBRARY + "test_a_run_resumes_with_the_same_texts_and_only_with_them", "runs/texts.py"),
+    Mutant("flushed_denormals", "torch.set_flush_denormal(True)", "pass", LIBRARY + "test_torch_is_left_as_it_was", "training/machine.py"),
+    Mutant("flushed_denormals", "torch.set_flush_denormal(before)", "pass", LIBRARY + "test_torch_is_left_as_it_was", "training/machine.py"),
     Mutant("_run", "torch.set_num_threads(threads)", "pass", LIBRARY + "test_torch_is_left_as_it_was", "training/train.py"),
 ]  # fmt: skip
 

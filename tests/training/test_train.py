@@ -19,6 +19,7 @@ from transalg.runs.options import TABLES, in_tables, override
 from transalg.runs.texts import Texts
 from transalg.training import notebook, start
 from transalg.training.curves import read_metrics
+from transalg.training.machine import flushes_denormals
 
 TINY = {**SIZES, "L": 1, "ell_max": 29, "tokenizer": "char", "split": 0.25, "steps": 4, "batch_size": 3, "eval_every": 2, "threads": 1}
 QUIET = {**TINY, "dtype": "float32", "progress": False}
@@ -193,8 +194,11 @@ def test_torch_is_left_as_it_was(tmp_path: Path) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    transalg.train("lm", WORDS, out=tmp_path / "run", **QUIET | {"threads": threads + 1, "steps": 1})
+    flushed, before = list[bool](), flushes_denormals()
+    steps = {"on_step": lambda *_: flushed.append(flushes_denormals())}
+    transalg.train("lm", WORDS, out=tmp_path / "run", **QUIET | steps | {"threads": threads + 1, "steps": 1})
     assert torch.get_num_threads() == threads and torch.rand(3).equal(expected)
+    assert flushes_denormals() == before and flushed == [torch.set_flush_denormal(before)], "where the CPU can do so"
 
 
 # Options ---------------------------------------------------------------------------------------------------------------

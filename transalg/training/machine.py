@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -61,3 +62,23 @@ def choose_dtype(d_e: int, native: bool) -> tuple[Literal["float32", "bfloat16"]
     if native and d_e >= BFLOAT16_WIDTH:
         return "bfloat16", "bfloat16: this machine computes in it, and the model is wide enough; --train.dtype float32 is exact"
     return "float32", None
+
+
+@contextmanager
+def flushed_denormals() -> Iterator[None]:
+    """In the block, numbers below 1.2e-38 are 0 to this thread and to threads that begin there, where the CPU can do so.
+
+    CPUs compute with such numbers many times as slowly, and the gradients of a model whose attention is sharp are full of them: a step
+    of a small Gato took twice as long (docs/benchmarks.md).
+    """
+    before = flushes_denormals()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+def flushes_denormals() -> bool:
+    """Whether such numbers are 0 to this thread now."""
+    return float(torch.tensor(2e-38) * 0.5) == 0.0

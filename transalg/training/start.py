@@ -22,7 +22,7 @@ from transalg.runs.texts import TEXTS, Texts
 from transalg.tasks import find
 from transalg.tokenization import Tokenizer
 from transalg.training.loop import Loop, Outcome, first_checkpoint
-from transalg.training.machine import busy_cores, choose_dtype, choose_threads, computes_in_bfloat16
+from transalg.training.machine import busy_cores, choose_dtype, choose_threads, computes_in_bfloat16, flushed_denormals
 from transalg.training.memory import keep_memory
 from transalg.training.metrics import last_step
 from transalg.training.prepare import Prepared, prepare
@@ -64,7 +64,7 @@ def train(
     Texts of a Python program are written to the run's folder first, where the options name them as files. To resume, they have to be the same.
     """
     first = os.environ.get("RANK", "0") == "0"
-    with locked(out) if first else nullcontext():
+    with locked(out) if first else nullcontext(), flushed_denormals():
         if first:
             swap.require_no_links(out)
             swap.settle(out)
