@@ -1,6 +1,6 @@
 """Training against published recipes: how fast, how large.
 
-    python -m benchmarks.training                 # all; or some of: shakespeare optimiser tokenising corpus start
+    python -m benchmarks.training                 # all; or some of: shakespeare optimiser denormals tokenising corpus start
 
 The data is read from ../shared/data; what is missing is skipped with a message. Runs go to a temporary folder unless --keep FOLDER is given.
 """
@@ -141,6 +141,32 @@ def optimiser(folder: Path) -> None:
 DTYPES = ("float32", "bfloat16")
 
 
+def denormals(folder: Path) -> None:
+    """The backward pass of a model with sharp attention whose loss looks at few tokens, as Gato's does, with numbers below 1.2e-38 and without."""
+    from transalg.hyper import DHyper
+    from transalg.model import DTransformer, log_loss
+
+    print("Backward pass, 3 layers, 128 wide, 8 x 256 tokens, a loss at every 27th token, attention of a sharpness")
+    for sharpness in (1, 4, 16):
+        hyper = DHyper(N_V=1024, ell_max=256, L=3, H=4, d_e=128, d_mlp=512, positions="rotary", tied=True, init_std=0.02)
+        model, x = DTransformer(hyper, generator=torch.Generator().manual_seed(0)), torch.randint(1000, (8, 256))
+        with torch.no_grad():
+            for layer in model.layers:
+                layer.W.W_qkv[:256].normal_(std=0.09 * sharpness, generator=torch.Generator().manual_seed(1))
+        seconds: dict[bool, list[float]] = {False: [], True: []}
+        for i in range(14):
+            torch.set_flush_denormal(bool(i % 2))
+            X, _ = model.features(x)
+            loss = log_loss(X[::27], model.unembedding, x.flatten()[::27])
+            start = time.perf_counter()
+            loss.backward()
+            seconds[bool(i % 2)].append(time.perf_counter() - start)
+            model.zero_grad()
+        torch.set_flush_denormal(False)
+        kept, flushed = (statistics.median(seconds[on][1:]) * 1000 for on in (False, True))
+        print(f"  {sharpness:>2}: {kept:.0f} ms, flushed {flushed:.0f} ms", flush=True)
+
+
 # Tokenising, corpora, start --------------------------------------------------------------------------------------------
 
 
@@ -252,6 +278,7 @@ def start(folder: Path) -> None:
 BENCHMARKS = {
     "shakespeare": shakespeare,
     "optimiser": optimiser,
+    "denormals": denormals,
     "tokenising": tokenising,
     "corpus": corpus,
     "start": start,
