@@ -320,7 +320,11 @@ def test_evaluation(run: Run, known_car: None, monkeypatch: pytest.MonkeyPatch) 
     expert, random = run.episodes[1]["expert"], run.episodes[1]["random"]
     figures = {each.name: each.figures for each in evaluation.evaluate_tasks(run, episodes=3)}["car"]
     assert figures["return"] == 4 and figures["% of expert"] == pytest.approx(100 * (4 - random) / (expert - random))
-    assert figures["± % (95 %)"] == pytest.approx(1.96 * 100 * 2 / (expert - random) / 3**0.5)
+    assert figures["± % (95 %)"] == pytest.approx(1.96 * 100 * 2 / (expert - random) / 3**0.5) and "success" not in figures
+    monkeypatch.setattr(Car, "goal", True)
+    monkeypatch.setattr(Run, "play", lambda self, worlds, *, seeds, prompts, tau: [0.0, 0.1, 0.9][: len(seeds)])
+    figures = {each.name: each.figures for each in evaluation.evaluate_tasks(run, episodes=3)}["car"]
+    assert figures["success"] == pytest.approx(2 / 3)
 
 
 def test_exact_match_counts_captions(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

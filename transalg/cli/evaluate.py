@@ -185,7 +185,8 @@ def task_table(results: "list[TaskFigures]") -> Table:
 def _of_task(figures: dict[str, float]) -> list[str]:
     if "return" in figures:
         percent = [f"{figures['% of expert']:.1f} ± {figures['± % (95 %)']:.1f} % of the expert"] if "% of expert" in figures else []
-        return [*percent, f"return {figures['return']:.4g}", f"{figures['episodes']} episodes"]
+        success = [f"{figures['success']:.1%} succeed"] if "success" in figures else []
+        return [*percent, f"return {figures['return']:.4g}", *success, f"{figures['episodes']} episodes"]
     if "perplexity" in figures:
         return [f"perplexity {figures['perplexity']:.2f}", f"{figures['predicted tokens']:,} tokens"]
     splits = [name.removeprefix(EXACT) for name in figures if name.startswith(EXACT)]

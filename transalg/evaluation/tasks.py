@@ -146,6 +146,8 @@ def _returns(run: Run, task: LearnedTask, count: int, tau: float, prompts: bool,
             scores += run.play(worlds[: len(seeds[group])], seeds=seeds[group], prompts=shown[group], tau=tau)
             progress(len(seeds[group]))
     figures = {"episodes": count, "return": mean(scores)}
+    if worlds[0].goal:
+        figures["success"] = mean(score > 0 for score in scores)
     if task.expert is not None and task.random is not None:
         shares = [100 * normalised(score, task.expert, task.random) for score in scores]
         figures |= {"% of expert": mean(shares), "± % (95 %)": CONFIDENCE * stdev(shares) / sqrt(count)}

@@ -31,6 +31,7 @@ class Setup:
     wrap: Callable[[Any], Any] = lambda env: env
     expert: Callable[[Any], Expert] | None = None  # made anew for every episode
     scored: int = 100
+    goal: bool = False
 
 
 class Bot:
@@ -56,10 +57,10 @@ def _view(env: Any) -> Any:
 
 SETUPS = {  # by the beginning of the name; the longest that fits
     "": Setup(),
-    "MiniGrid-": Setup("minigrid", pixels=Pixels(pad=True), wrap=_view),
-    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True), wrap=_view, expert=Bot),
+    "MiniGrid-": Setup("minigrid", pixels=Pixels(pad=True), wrap=_view, goal=True),
+    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True), wrap=_view, expert=Bot, goal=True),
     "ALE/": Setup("ale_py", "atari"),
-    "ALE/Pong-v5": Setup("ale_py", "atari", Pixels(crop=(34, 194), size=(80, 80), grey=True), expert=PongExpert, scored=5),
+    "ALE/Pong-v5": Setup("ale_py", "atari", Pixels(crop=(34, 194), size=(80, 80), grey=True), expert=PongExpert, scored=5, goal=True),
 }
 
 
@@ -89,7 +90,7 @@ class GymnasiumWorld(World):
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
         self.limit = (self.env.spec and self.env.spec.max_episode_steps) or LONGEST
-        self.scored = chosen.scored
+        self.scored, self.goal = chosen.scored, chosen.goal
         self._make_expert = expert or chosen.expert
         self._expert: Expert | None = None
         self._last: Any = None
