@@ -33,6 +33,7 @@ Flags = dict[str, tuple[str, ...]]  # values by name
 QUICK = "--train.steps 3 --train.eval-every 3"
 LABELLED = 2000  # questions of TREC to train on; the others are text for pre-training
 QUESTIONS = 100  # to a language model
+ASKED = "--documents paragraph --train.steps 900 --train.eval-every 900 --train.batch-size 64"  # how that is trained
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,8 @@ TASKS = {
         "lm/tinyshakespeare.txt",
     ),
     "dates": Task("seq2seq", "dates", "--train.steps 300 --train.eval-every 300 --train.batch-size 32", "validation loss", False),
-    "arithmetic": Task(
-        "lm",
-        "arithmetic.txt",
-        "--documents paragraph --model.L 3 --model.ell-max 80 --train.steps 900 --train.eval-every 900 --train.batch-size 32",
-        "right answers",
-        True,
-    ),
+    "sums": Task("lm", "sums.txt", f"--model.L 3 --model.ell-max 80 --model.positions learned {ASKED}", "right answers", True),
+    "tables": Task("lm", "tables.txt", f"--model.L 3 --model.ell-max 80 {ASKED}", "right answers", True),
 }
 
 
@@ -271,20 +267,26 @@ def cross_validated(bench: Bench, row: Row, side: Side, seed: int) -> Outcome:
 
 def answered(bench: Bench, row: Row, side: Side, seed: int) -> Outcome:
     """Ask a language model of sums, in the way of a side."""
-    return _ask(bench, seed, "sums", row.flags if side == "with" else row.without)
+    return _ask(bench, TASKS[row.task], seed, "sums", row.flags if side == "with" else row.without)
 
 
 def with_examples(bench: Bench, row: Row, side: Side, seed: int) -> Outcome:
     """Ask for a @ b, where only examples can tell what @ is."""
     outcomes = [
-        _ask(bench, seed, name, f"--examples {shlex.quote(str(bench.folder / f'{name}-examples.jsonl'))}" if side == "with" else "")
+        _ask(
+            bench,
+            TASKS[row.task],
+            seed,
+            name,
+            f"--examples {shlex.quote(str(bench.folder / f'{name}-examples.jsonl'))}" if side == "with" else "",
+        )
         for name in OPERATIONS
     ]
     return Outcome(statistics.mean(each.figure for each in outcomes), sum(each.seconds for each in outcomes))
 
 
-def _ask(bench: Bench, seed: int, name: str, flags: str) -> Outcome:
-    run = bench.run(TASKS["arithmetic"], "", seed)
+def _ask(bench: Bench, task: Task, seed: int, name: str, flags: str) -> Outcome:
+    run = bench.run(task, "", seed)
     questions = bench.folder / f"{name}.jsonl"
     rows = [json.loads(line) for line in questions.read_text().splitlines()]
     start = time.perf_counter()
@@ -334,24 +336,23 @@ def dirty(rows: Sequence[dict[str, str]], draw: random.Random) -> list[dict[str,
 
 def arithmetic(folder: Path, draw: random.Random, questions: int) -> None:
     """Sums, by themselves, with a scratchpad, and with a chain of thought; and tables of a @ b whose @ differs from table to table."""
-    sums = [(draw.randrange(100, 1000), draw.randrange(100, 1000)) for _ in range(12000)]
+    asked = {(draw.randrange(100, 1000), draw.randrange(100, 1000)) for _ in range(questions)}
     documents = list[str]()
-    for i, (a, b) in enumerate(sums):
+    while len(documents) < 12000:
+        a, b = draw.randrange(100, 1000), draw.randrange(100, 1000)
+        if (a, b) in asked:
+            continue
         steps = digits(a, b)
-        if i % 3 == 0:
-            documents.append(f"Q: {a}+{b}\nA: {a + b}")
-        elif i % 3 == 1:
-            documents.append(f"Q: {a}+{b}\nS: {' '.join(steps)}\nA: {a + b}")
-        else:
-            documents.append(f"Q: {a}+{b}\nThink: {', '.join(steps)}, so the answer is {a + b}.")
+        answers = (f"A: {a + b}", f"S: {' '.join(steps)}\nA: {a + b}", f"Think: {', '.join(steps)}, so the answer is {a + b}.")
+        documents.append(f"Q: {a}+{b}\n{answers[len(documents) % 3]}")
+    (folder / "sums.txt").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
+    write(folder / "sums.jsonl", [{"input": f"{a}+{b}", "output": str(a + b)} for a, b in sorted(asked)])
+    tables = list[str]()
     for _ in range(4000):
         operation = draw.choice(list(OPERATIONS.values()))
         pairs = [(draw.randrange(10), draw.randrange(10)) for _ in range(8)]
-        documents.append("\n".join(f"{a}@{b}: {operation(a, b)}" for a, b in pairs))
-    draw.shuffle(documents)
-    (folder / "arithmetic.txt").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
-    others = sorted({(draw.randrange(100, 1000), draw.randrange(100, 1000)) for _ in range(2 * questions)} - set(sums))
-    write(folder / "sums.jsonl", [{"input": f"{a}+{b}", "output": str(a + b)} for a, b in draw.sample(others, questions)])
+        tables.append("\n".join(f"{a}@{b}: {operation(a, b)}" for a, b in pairs))
+    (folder / "tables.txt").write_text("\n\n".join(tables) + "\n", encoding="utf-8")
     for name, operation in OPERATIONS.items():
         for file, count in ((f"{name}.jsonl", questions), (f"{name}-examples.jsonl", 6)):
             pairs = [(draw.randrange(10), draw.randrange(10)) for _ in range(count)]
@@ -410,11 +411,11 @@ ROWS = [
     Row("dropout", "dropout", "--model.dropout", "TREC", "--model.dropout 0"),
     Row("noise-dates", "adding noise", "--train.noise", "dates", flags="--train.noise 0.02"),
     # Inference
-    Row("scratchpad", "scratchpad prompting", "transalg prompt --template", "arithmetic", PLAIN, SCRATCHPAD, "prompt", measure=answered),
-    Row("few-shot", "few-shot prompting", "transalg prompt --examples", "arithmetic", verb="prompt", measure=with_examples),
-    Row("chain", "chain of thought", "transalg prompt --cue", "arithmetic", PLAIN, THOUGHT, "prompt", measure=answered),
+    Row("scratchpad", "scratchpad prompting", "transalg prompt --template", "sums", PLAIN, SCRATCHPAD, "prompt", measure=answered),
+    Row("few-shot", "few-shot prompting", "transalg prompt --examples", "tables", verb="prompt", measure=with_examples),
+    Row("chain", "chain of thought", "transalg prompt --cue", "sums", PLAIN, THOUGHT, "prompt", measure=answered),
     Row(
-        *("voting", "majority voting", "transalg prompt --votes", "arithmetic"),
+        *("voting", "majority voting", "transalg prompt --votes", "sums"),
         *(f"{SCRATCHPAD} --tau 1", f"{SCRATCHPAD} --tau 1 --votes 9"),
         verb="prompt",
         measure=answered,

@@ -87,11 +87,12 @@ def test_sums_digit_by_digit() -> None:
 
 def test_sums_that_are_tested_were_not_trained_on(tmp_path: Path) -> None:
     practice.arithmetic(tmp_path, random.Random(0), 53)
-    documents = (tmp_path / "arithmetic.txt").read_text().split("\n\n")
+    documents = (tmp_path / "sums.txt").read_text().split("\n\n")
     questions = [json.loads(line) for line in (tmp_path / "sums.jsonl").read_text().splitlines()]
     assert len(questions) == 53 and not {row["input"] for row in questions} & set(re.findall(r"\d+\+\d+(?=\n)", "\n".join(documents)))
-    ell_max = int(parsed(TASKS["arithmetic"].flags)["--model.ell-max"][0])
-    assert max(map(len, documents)) + 2 <= ell_max, "bos, a document and eos are a row"
+    for task in ("sums", "tables"):
+        ell_max, texts = int(parsed(TASKS[task].flags)["--model.ell-max"][0]), (tmp_path / f"{task}.txt").read_text().split("\n\n")
+        assert max(map(len, texts)) + 2 <= ell_max, "bos, a document and eos are a row"
     assert all(eval(row["input"]) == int(row["output"]) for row in questions)
 
 
