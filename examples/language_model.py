@@ -31,5 +31,7 @@ def main(file: str, out: str, **options: object) -> transalg.Run:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     file, out, *more = sys.argv[1:]
     main(file, out, **{name: literal_eval(value) for name, _, value in (one.partition("=") for one in more)})

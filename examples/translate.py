@@ -34,4 +34,4 @@ def main(out: str, **options: object) -> transalg.Run:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) > 1 else "runs/numbers")

@@ -196,6 +196,7 @@ TREE = [
     "inference.beams",
     "inference.one_pass",
     "inference.agent",
+    "inference.loaded",
     "inference.run",
     "inference.prompting",
     "inference",

@@ -124,16 +124,20 @@ def test_strange_paths_are_quoted(transalg: Any, tmp_path: Path) -> None:
 def test_the_next_command_has_a_text_of_the_data_that_the_vocabulary_knows(tmp_path: Path) -> None:
     """Of a vocabulary of words, one whose words are not all <unk>; of many words, some."""
     (tmp_path / "a.csv").write_text("label,text\nx,once\ny,***\nx," + "it's a cat and " * 9 + "\n")
-    words("word", ["it's a cat and"]).save(tmp_path / "tokenizer.json")
+    tokenizer = words("word", ["it's a cat and"])
     config = Config(task="classify", data=str(tmp_path / "a.csv"))
-    assert example(config, tmp_path) == f"transalg classify {tmp_path} --text 'it'\"'\"'s a cat and it'\"'\"'s a cat and it'\"'\"'s a'"
+    assert (
+        example(config, tmp_path, tokenizer)
+        == f"transalg classify {tmp_path} --text 'it'\"'\"'s a cat and it'\"'\"'s a cat and it'\"'\"'s a'"
+    )
     (tmp_path / "a.csv").write_text("label,text\nx,once\ny,twice\n")
-    assert example(config, tmp_path).startswith(f"transalg classify {tmp_path} --text '")
+    assert example(config, tmp_path, tokenizer).startswith(f"transalg classify {tmp_path} --text '")
 
 
 def test_folds(transalg: Any, tmp_path: Path) -> None:
     files(tmp_path)
     status, out, _ = transalg("train", "classify", "--out", str(tmp_path / "run"), *flags("classify", tmp_path, steps=2), "--folds", "3")
+    assert f"Next: transalg evaluate {tmp_path / 'run' / 'fold-1'} " in out
     assert status == 0 and "Fold 3 of 3" in out and re.search(r"mean +\d\.\d+", out) and "±" in out
     assert sorted(path.name for path in (tmp_path / "run").iterdir() if path.name[0] != ".") == ["fold-1", "fold-2", "fold-3"]
 

@@ -216,6 +216,9 @@ def test_a_row_that_cannot_be_used_is_reported_and_skipped(transalg, folder: Pat
     assert lines[0].startswith(f"transalg: {path}, row 2: ") and wrong in lines[0] and lines[0].endswith("; skipped")
     assert lines[1] == f"transalg: {path}, row 4: expected a text, got none; skipped"
     assert lines[2].startswith(f"transalg: {path}, row 5: not JSON") and lines[3:] == ["transalg: 3 of 5 rows skipped"]
+    if verb in ("classify", "embed", "predict"):  # a line for every row, empty where it was skipped
+        plain = transalg(verb, str(folder / task), "--file", str(path))[1].splitlines()
+        assert [bool(line) for line in plain] == [True, False, True] and plain[0] == plain[2]
     out.unlink()
     status, _, error = transalg(*command, "--strict")
     assert status == 2 and not out.exists() and f"{path}, row 2: " in error and wrong in error and len(error.splitlines()) == 1

@@ -140,8 +140,19 @@ def test_the_model_card(tmp_path: Path) -> None:
     assert (
         "pipeline_tag: text-generation" in card and "Trained on lines.txt. This is the model of step 2, with a validation loss of" in card
     )
-    assert "| `norm` | RMSnorm | " in card and "```diff" in card and str(tmp_path) not in card
+    assert "| 5, 7, 10 | `norm` | RMSnorm | " in card and "```diff" in card and str(tmp_path) not in card
     assert "Imported from" not in card
+
+
+@pytest.mark.slow
+def test_the_card_of_what_is_no_published_system_has_no_other_ones_lines(tmp_path: Path) -> None:
+    """Sub-layers one after the other are not GPT-NeoX's."""
+    for parallel in (False, True):
+        model = {"d_e": 12, "positions": "rotary", "parallel": parallel}
+        train(config("lm", files(tmp_path), model, steps=2, eval_every=2), tmp_path / f"run-{parallel}")
+        export_run(tmp_path / f"run-{parallel}", "huggingface", tmp_path / f"hf-{parallel}")
+        card = (tmp_path / f"hf-{parallel}" / "README.md").read_text()
+        assert "| 2 | `positions` | rotary | " in card and ("```diff" in card) == parallel
 
 
 @pytest.mark.slow

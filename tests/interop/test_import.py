@@ -1,5 +1,6 @@
 """An imported run is a run like any other; and what cannot be imported is refused in words, with nothing written."""
 
+import io
 import json
 import pickle
 import re
@@ -19,10 +20,13 @@ import transalg
 from tests.interop.peers import PEERS, saved
 from tests.interop.test_vocabulary import bert_files, qwen_files
 from tests.training.runs import config
+from transalg import terminal
 from transalg.cli import main
+from transalg.cli.train import summary
 from transalg.evaluation.measure import evaluate
 from transalg.inference.run import Run
 from transalg.interop.load import import_checkpoint
+from transalg.tasks import find
 from transalg.training.start import train
 from transalg.verify import trained
 
@@ -128,7 +132,9 @@ def test_fine_tuning_with_the_checkpoints_own_tokenizer(name: str, task: str, ru
     labels = [f"LABEL_{i}" for i in range(5)] if name == "classes" else ["a", "b"]
     (tmp_path / "labels.txt").write_text("".join(f"{label}\tthe cat\n" for label in labels * 4))
     chosen = replace(config(task, tmp_path, steps=2), init=str(runs[name].folder), tokenizer="", model={})
-    train(chosen, tmp_path / "tuned")
+    console = terminal.console(file=io.StringIO())
+    summary(train(chosen, tmp_path / "tuned"), console)
+    assert f"Next: transalg {find(task).abilities[0]} " in console.file.getvalue()  # type: ignore[attr-defined]
     tuned = transalg.load(tmp_path / "tuned")
     assert tuned.tokenizer.digest() == runs[name].tokenizer.digest() and tuned.model.hyper.N_V == VOCABULARY
     assert tuned.model.hyper.special == runs[name].model.hyper.special
@@ -200,10 +206,10 @@ def test_damaged_files(llama: Path) -> None:
 
 
 HOSTILE = [
-    ({"hidden_size": "24"}, 'hidden_size: expected a whole number, 1 or more, got "24"'),
-    ({"hidden_size": -24}, "hidden_size: expected a whole number, 1 or more, got -24"),
-    ({"num_hidden_layers": 10**12}, "num_hidden_layers: expected a whole number, 1 or more, got 1000000000000"),
-    ({"num_hidden_layers": None}, "num_hidden_layers: expected a whole number, 1 or more, got nothing"),
+    ({"hidden_size": "24"}, 'hidden_size: expected a whole number from 1 to 2,147,483,647, got "24"'),
+    ({"hidden_size": -24}, "hidden_size: expected a whole number from 1 to 2,147,483,647, got -24"),
+    ({"num_hidden_layers": 10**12}, "num_hidden_layers: expected a whole number from 1 to 2,147,483,647, got 1000000000000"),
+    ({"num_hidden_layers": None}, "num_hidden_layers: expected a whole number from 1 to 2,147,483,647, got nothing"),
     ({"num_attention_heads": 5, "head_dim": None}, "H_kv: expected a divisor of H = 5"),
     ({"rms_norm_eps": "1e-6"}, 'rms_norm_eps: expected a number, got "1e-6"'),
     ({"rms_norm_eps": float("nan")}, "rms_norm_eps: expected a number, got NaN"),

@@ -29,13 +29,13 @@ def test_what_a_run_is_about_to_do(tmp_path: Path) -> None:
     tokens = sum(len(text) + 2 for text in WORDS)
     characters = len(set("".join(WORDS))) + 3
     assert summary(prepared, 1234, ALL) == [
-        f"data       6 rows and 2 for validation, {tokens} tokens",
+        f"data       6 rows, 2 to validate, {tokens} tokens",
         f"tokenizer  char, {characters} tokens, 0.0% of the text left out",
         "model      Algorithm 9, 1 layer × 10, norm_first, pooling=mean, 1,234 parameters",
         "training   5 steps (2.5 epochs) of 3 rows, muon, best by accuracy",
     ]
     sampled = summary(prepared, 1234, replace(ALL, read=fixed_sample(2, 1)))
-    assert sampled[0] == f"data       6 rows and 2 for validation (1 until the end), {tokens} tokens"
+    assert sampled[0] == f"data       6 rows, 2 to validate (1 until the end), {tokens} tokens"
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -52,7 +52,7 @@ def test_the_share_of_unknown_words(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("a cat sat\na cat ran\na cat\na cat or\n")
     prepared = prepare(replace(config("lm", tmp_path), tokenizer="word", split=0.0), tmp_path / "run", Report())
     assert summary(prepared, 1, None)[:2] == [
-        "data       4 rows, none for validation, 19 tokens",
+        "data       4 rows, none to validate, 19 tokens",
         f"tokenizer  word, {2 + 1 + 3} tokens, 3 of 11 words ({300 / 11:.1f} %) become <unk>",
     ]
 

@@ -25,7 +25,7 @@ from transalg.cli.fill import FillVerb
 from transalg.cli.gato import GatoVerb
 from transalg.cli.generate import GenerateVerb
 from transalg.cli.import_run import ImportVerb
-from transalg.cli.parsing import parse
+from transalg.cli.parsing import parse, subcommands, unknown
 from transalg.cli.play import PlayVerb
 from transalg.cli.plot import PlotVerb
 from transalg.cli.predict import PredictVerb
@@ -102,8 +102,10 @@ def _say(text: Text) -> None:
 
 
 def check_names(arguments: Sequence[str]) -> None:
-    """A ValueError for an option that other software has by this name; what else is unknown, the parser reports."""
+    """A ValueError for a command that there is none of, or an option that other software has by this name; the parser reports the rest."""
     verb = VERBS.get(arguments[0]) if arguments else None
+    if arguments and arguments[0] not in (commands := subcommands(Verb)) and not arguments[0].startswith("-"):
+        raise ValueError(unknown(arguments[0], "command", list(commands), "transalg"))
     for argument in arguments[1:]:
         option = argument.partition("=")[0]
         if verb is None or not option.startswith("--"):

@@ -28,15 +28,15 @@ class Classify(TextVerb):
         with working("Classifying", len(rows.texts)) as progress:
             results = run.classify(rows.texts, head=self.head, too_long=self.too_long, progress=progress)
         with self.output() as out:
-            for row, text, result in zip(rows.numbers, rows.texts, results, strict=True):
+            for row, gap, text, result in zip(rows.numbers, rows.gaps, rows.texts, results, strict=True):
                 if self.json:
                     figures = {"label": result.label, "probability": result.probability, "P": result.P}
                     out.write(json_line({"row": row, "text": text} | figures))
                 elif self.all:
                     ordered = sorted(result.P.items(), key=lambda item: -item[1])
-                    out.write("  ".join(f"{shown(label)} {p:.1%}" for label, p in ordered) + "\n")
+                    out.write(gap + "  ".join(f"{shown(label)} {p:.1%}" for label, p in ordered) + "\n")
                 else:
-                    out.write(f"{shown(result.label)}\t{result.probability:.1%}\n")
+                    out.write(f"{gap}{shown(result.label)}\t{result.probability:.1%}\n")
         rows.close()
 
 

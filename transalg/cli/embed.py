@@ -44,11 +44,11 @@ class Embed(TextVerb):
             rows.close()
             return
         with self.output() as out:
-            for row, text, vector in zip(rows.numbers, rows.texts, matrix.tolist(), strict=True):
+            for row, gap, text, vector in zip(rows.numbers, rows.gaps, rows.texts, matrix.tolist(), strict=True):
                 if self.json:
                     out.write(json_line({"row": row, "text": text, "vector": vector}))
                 else:
-                    out.write(" ".join(f"{value:.7g}" for value in vector) + "\n")
+                    out.write(gap + " ".join(f"{value:.7g}" for value in vector) + "\n")
         rows.close()
 
 

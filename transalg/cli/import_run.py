@@ -11,6 +11,13 @@ from transalg.cli.using import Flag
 from transalg.terminal import shown
 
 SHOWN = 4  # names of tensors in a note
+EXAMPLES = {
+    "generate": '--prompt "Once upon a time"',
+    "fill": '--text "The <mask> sat on the mat."',
+    "classify": '--text "What a day!"',
+    "embed": '--text "A cat sat on the mat."',
+    "predict": '--input "A cat sat on the mat."',
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +53,9 @@ class Import:
         if made.left_out:
             more = f" and {len(made.left_out) - SHOWN} more" if len(made.left_out) > SHOWN else ""
             print(shown(f"  Left out, for this model does not need them: {', '.join(made.left_out[:SHOWN])}{more}"))
-        print(f"Next: transalg {abilities[0]} {shlex.quote(str(self.out))}, transalg verify {shlex.quote(str(self.out))}")
+        run = shlex.quote(str(self.out))
+        print(shown(f"Next: transalg {abilities[0]} {run} {EXAMPLES[abilities[0]]}"))
+        print(f"      transalg verify {run}")
 
 
 def _special(special: object) -> list[tuple[str, int | None]]:

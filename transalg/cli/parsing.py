@@ -61,18 +61,18 @@ def refusal(box: str, arguments: Sequence[str], verbs: Any) -> str:
     said = " ".join(" ".join(line.strip() for line in sections[0]).split()) if sections else "not understood"
     command, flags = _asked_for(verbs, arguments)
     more = f"{command} --help shows what there is"
-    if found := re.match(r"Unrecognized options: (.*)", said):
-        tokens = found[1].split(", ")
+    if found := re.match(r"Unrecognized (?:or misplaced )?options: (.*)", said):
+        tokens = re.split(r", | \(applied to [^)]*\) ?", found[1])
         option = next((token for token in tokens if token.startswith("-")), tokens[0]).partition("=")[0]
         others = re.search(r"Available subcommands: (.*)", " ".join(line.strip() for section in sections[1:] for line in section))
         what = "option" if option.startswith("-") else "command" if others else "argument"
-        return _unknown(option, what, others[1].split(", ") if others else flags, command)
+        return unknown(option, what, others[1].split(", ") if others else flags, command)
     if found := re.match(r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)", said):
         choices = sorted(name.strip(" '") for name in found[3].split(",") if name.strip(" '") not in ("None", ""))
         return f"{found[2]}: expected {listed(choices, most=30)}, got {short(found[1], 60)!r}"
     typed = [argument.partition("=")[0].replace("_", "-") for argument in arguments if argument.startswith("--")]
-    if unknown := [option for option in typed if option not in (*flags, "--help") and title.startswith(("Missing", "Required"))]:
-        return _unknown(unknown[0], "option", flags, command)
+    if others := [option for option in typed if option not in (*flags, "--help") and title.startswith(("Missing", "Required"))]:
+        return unknown(others[0], "option", flags, command)
     if found := re.match(r"Missing value for argument '(.*?)'", said):
         return f"{found[1].removeprefix('action.')}: expected a value, got nothing"
     if found := re.match(r"Error parsing (\S+?):", said):
@@ -87,7 +87,8 @@ def refusal(box: str, arguments: Sequence[str], verbs: Any) -> str:
     return f"{short(said, 300)}; {more}"
 
 
-def _unknown(name: str, what: str, names: Sequence[str], command: str) -> str:
+def unknown(name: str, what: str, names: Sequence[str], command: str) -> str:
+    """A message about a command or an option that there is none of, with the nearest that there is."""
     close = get_close_matches(name.replace("_", "-"), names, n=1, cutoff=0.5)
     return (
         f"{short(name, 60)}: there is no such {what}; {f'did you mean {close[0]}? ' if close else ''}{command} --help shows what there is"

@@ -73,7 +73,9 @@ class Predict(ModelVerb):
                 progress=progress,
             )
         with self.output() as out:
-            for row, text, predictions in zip(rows.numbers, rows.texts, results, strict=True):
+            for row, gap, text, predictions in zip(rows.numbers, rows.gaps, rows.texts, results, strict=True):
+                if not self.json and self.n_best == 1:
+                    out.write(gap)
                 for one in predictions:
                     if self.json:
                         figures = {"log_p": one.log_p, "score": one.score, "ended": one.ended}

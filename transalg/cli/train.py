@@ -25,6 +25,7 @@ from transalg.tasks import TASKS, find
 from transalg.terminal import marked
 
 if TYPE_CHECKING:
+    from transalg.tokenization import Tokenizer
     from transalg.training.loop import Outcome
 
 METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", bool: "{True,False}"}
@@ -148,6 +149,8 @@ class Train:
                 console.print("Interrupted and saved. Continue with the same command and [bold]--resume[/]", markup=True)
             else:
                 _table(outcomes, console)
+                together = shlex.join(["transalg", "evaluate", *(str(each.out) for each in outcomes), "--data", "FILE"])
+                console.print(f"Next: [bold]{marked(together)}[/]", markup=True, soft_wrap=True)
         if interrupted:
             sys.exit(130)
 
@@ -169,6 +172,7 @@ def _changed(flags: Any) -> dict[str, Any]:
 
 def summary(outcome: "Outcome", console: Console) -> None:
     """Print the result, where it is, and what to type next."""
+    from transalg.runs import folder as run_folder
     from transalg.training.watch import shown_figures, shown_sets
 
     state, out = outcome.state, outcome.out
@@ -188,22 +192,21 @@ def summary(outcome: "Outcome", console: Console) -> None:
     if outcome.reason == "interrupted":
         console.print(f"Continue with: [bold]transalg train --out {name} --resume[/]", markup=True)
         return
-    console.print(f"Next: [bold]{marked(example(outcome.config, out))}[/]", markup=True, soft_wrap=True)
-    data, more = ("", f", [bold]transalg verify {name}[/]") if state.best is not None else (" --data FILE", "")
-    console.print(f"      [bold]transalg evaluate {name}{data}[/], [bold]transalg plot {name}[/]{more}", markup=True)
+    tokenizer = run_folder.load_tokenizer(out, run_folder.model_metadata(out).hyper)
+    console.print(f"Next: [bold]{marked(example(outcome.config, out, tokenizer))}[/]", markup=True, soft_wrap=True)
+    more = ("evaluate {}", "plot {}", "verify {}") if state.best is not None else ("evaluate {} --data FILE", "plot {}")
+    for command in more:
+        console.print(f"      [bold]transalg {command.format(name)}[/]", markup=True, soft_wrap=True)
 
 
-def example(config: Config, out: Path) -> str:
+def example(config: Config, out: Path, tokenizer: "Tokenizer") -> str:
     """A command that uses a run for what its task is for: the example of the verb's help, with this run and a text of its data."""
-    from transalg.runs import folder as run_folder
-    from transalg.tokenization import Tokenizer
-
     verb = find(config.task).abilities[0]
     if verb == "play":
         return f"transalg play {shlex.quote(str(out))} --env {config.heads[0]} --out play.gif"
     help_text = str(getattr(import_module(f"transalg.cli.{verb}"), verb.capitalize()).__doc__)
     before, shown, _ = next(line for line in help_text.splitlines() if "transalg " in line).strip().split('"')
-    tokenizer, words = Tokenizer.load(out / run_folder.TOKENIZER), shown.split()
+    words = shown.split()
     records = islice(config.source(config.data).records(), 100)
     for line in (line.strip() for record in records for line in record.texts[0].splitlines()):
         text = line if len(line) <= EXAMPLE else line[:EXAMPLE].rpartition(" ")[0] or line[:EXAMPLE]

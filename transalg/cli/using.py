@@ -149,6 +149,11 @@ class InputRows:
     places: list[int]  # from 0
     total: int
 
+    @property
+    def gaps(self) -> list[str]:
+        """An empty line for every row that is skipped before each text, so that the line of a result has the number of its row."""
+        return ["\n" * (place - before - 1) for before, place in zip([-1, *self.places], self.places, strict=False)]
+
     def close(self) -> None:
         """After the results: print how many rows there are none for."""
         if len(self.texts) < self.total:

@@ -183,7 +183,7 @@ class Run(Loaded):
         ids = self.encode(text, "prompt", eos=False)
         if len(ids) > self.ell_max and not truncate:
             raise ValueError(
-                f"prompt: {len(ids):,} tokens with bos; this model takes at most ℓ_max = {self.ell_max:,}. Shorten it, or truncate it to its end"
+                f"prompt: {len(ids):,} tokens with bos; this model takes at most ℓ_max = {self.ell_max:,}. Shorten it, or --truncate it to its end"
             )
         return ids[-self.ell_max :]
 

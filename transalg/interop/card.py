@@ -6,6 +6,7 @@ from transalg.hyper.cost import parameters
 from transalg.hyper.hyper import TRAINING
 from transalg.hyper.variants import FAMILIES, diff
 from transalg.interop.export import Exported
+from transalg.interop.fitting import LINES
 from transalg.runs.config import several
 from transalg.tasks import find
 from transalg.trace.source import algorithms
@@ -52,5 +53,7 @@ def _departures(run: Exported) -> list[str]:
     departures = {name: value for name, value in run.hyper.departures().items() if name not in (*TRAINING, "special")}
     if not departures:
         return ["None: the model is the paper's."]
-    rows = [f"| `{name}` | {value} | {type(run.hyper).doc(name)} |" for name, value in departures.items()]
-    return ["| hyperparameter | value | meaning |", "| --- | --- | --- |", *rows]
+    lines = LINES[run.hyper.algorithm]
+    rows = [f"| {lines.get(name, '')} | `{name}` | {value} | {type(run.hyper).doc(name)} |" for name, value in departures.items()]
+    head = f"| line of Algorithm {run.hyper.algorithm} | hyperparameter | value | what it says |"
+    return [head, "| --- | --- | --- | --- |", *rows]

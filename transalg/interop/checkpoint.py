@@ -47,7 +47,7 @@ def check_target(out: Path, *, overwrite: bool) -> None:
         expected = "--overwrite replaces it" if out.is_dir() else "expected a folder that does not exist"
         raise ValueError(f"{out}: exists already; {expected}")
     if not out.absolute().parent.is_dir():
-        raise ValueError(f"{out}: expected a folder in one that exists")
+        raise ValueError(f"{out}: there is no folder {out.parent} to write it in; make it first, or choose another")
 
 
 def write_run(checkpoint: Checkpoint, out: Path, source: str, *, overwrite: bool = False) -> None:

@@ -41,20 +41,22 @@ def fit(
     hyper: Hyper, format_name: str, kinds: Iterable[Kind], name: Callable[[Kind], str], understood: Callable[[Kind], Hyper | None]
 ) -> Kind:
     """The first kind of architecture that has all that the model has; a ValueError that says what the closest one lacks."""
-    closest: tuple[dict[str, object], str] | None = None
+    closest: tuple[dict[str, object], str, Hyper] | None = None
     for kind in kinds:
         try:
-            missing = differences(hyper, understood(kind))
+            other = understood(kind)
+            missing = differences(hyper, other)
         except ValueError:
             continue
         if not missing:
             return kind
-        if "architecture" not in missing and (closest is None or len(missing) < len(closest[0])):
-            closest = missing, name(kind)
+        if other is not None and "architecture" not in missing and (closest is None or len(missing) < len(closest[0])):
+            closest = missing, name(kind), other
     if closest is None:
-        raise ValueError(
-            f"{format_name} has no architecture for a model of Algorithm {hyper.algorithm} of this kind, {type(hyper).__name__}"
-        )
+        raise ValueError(f"{format_name} has no architecture for a model of Algorithm {hyper.algorithm} of this kind")
+    missing, closest_name, other = closest
     lines = LINES[hyper.algorithm]
-    listed = ", ".join(f"{one}={value}" + (f" (line {lines[one]})" if one in lines else "") for one, value in closest[0].items())
-    raise ValueError(f"{format_name} does not know {listed}, by which this model departs from {closest[1]}, the closest that it knows")
+    listed = ", ".join(f"{one}={value}" + (f" (line {lines[one]})" if one in lines else "") for one, value in missing.items())
+    theirs = ", ".join(f"{one}={value}" for one in missing if (value := getattr(other, one)) is not None)
+    has = f", which has {theirs}" if theirs else ""
+    raise ValueError(f"{format_name} does not know {listed}; the closest that it knows is {closest_name}{has}")

@@ -26,6 +26,11 @@ SYSTEMS = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Q
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first", "pooling_mode_max_tokens": "max"}
 
 
+def _system(family: Family, hyper: Hyper) -> str:
+    """The published system whose difference from the paper's algorithm is this model's; GPT-NeoX has parallel sub-layers."""
+    return "" if family.model_type == "gpt_neox" and not getattr(hyper, "parallel", False) else SYSTEMS.get(family.model_type, "")
+
+
 def read(folder: Path, stack: ExitStack, *, tokenizer: str | None = None, allow_pickle: bool = False) -> Checkpoint:
     """The checkpoint in a folder; its files stay open until the stack closes."""
     if not (folder / "config.json").exists():
@@ -120,7 +125,7 @@ def write(run: Exported, folder: Path, numbers: str = "float32") -> str:
     write_tokenizer(run, folder)
     if run.metadata.embedding is not None:
         _write_modules(run, folder)
-    (folder / "README.md").write_text(card(run, SYSTEMS.get(family.model_type, "")), encoding="utf-8")
+    (folder / "README.md").write_text(card(run, _system(family, run.hyper)), encoding="utf-8")
     return family.architectures[0]
 
 

@@ -32,7 +32,7 @@ class Settings:
         value = self.values.get(name)
         value = default if value is None else value
         if not is_integer(value) or not 1 <= value < LARGEST:
-            raise self.wrong(name, "a whole number, 1 or more", value)
+            raise self.wrong(name, f"a whole number from 1 to {LARGEST - 1:,}", value)
         return int(value)
 
     def layers(self, name: str) -> int:

@@ -376,7 +376,9 @@ def meant(option: str) -> tuple[str, ...]:
 
 def _hint(option: str, known: Sequence[str]) -> str:
     """How a message about an option that does not exist goes on."""
-    names = meant(option) or get_close_matches(option.rpartition(".")[2], known, n=1)
+    name = option.rpartition(".")[2]
+    parts = [one for one in known if one.startswith(f"{name}_")]  # L is L_enc and L_dec of an encoder-decoder
+    names = meant(option) or parts or get_close_matches(name, known, n=1)
     return f"; did you mean {' or '.join(names)}?" if names else ""
 
 

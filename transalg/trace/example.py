@@ -47,7 +47,7 @@ UNITS: dict[str, type[DTheta]] = {  # what these are made of
 }
 TRANSFORMERS = {11: "EDTransformer", 12: "ETransformer", 13: "DTransformer", 14: "DTransformer", 15: "EDTransformer"}  # by keyword
 LARGEST = 9999  # a vocabulary beyond it is no small example
-ELL_GEN, TAU = 4, 1.0  # unless given
+ELL_GEN, TAU = 4, 0.5  # unless given; with τ = 1, q would be p
 ETAS = [0.1 / 2**k for k in range(20)]  # to try, where η is not given
 
 

@@ -19,7 +19,9 @@ def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None
     """The four lines that are known before the first step."""
     train, valid, options = prepared.train.rows(), prepared.valid, prepared.config.train
     tokens = f", {train.store.meta.tokens:,} tokens" if isinstance(train, Rows) else _shares(prepared.config)
-    rows = f"{len(train):,} rows" + (f" and {len(valid):,} for validation" if valid is not None else ", none for validation")
+    if isinstance(train, Rows) and train.cut:
+        tokens += f", {train.cut:,} rows cut"
+    rows = f"{len(train):,} rows, {'none' if valid is None else f'{len(valid):,}'} to validate"
     if valid is not None and sample is not None and sample.read is not None:
         rows += f" ({len(sample.read):,} until the end)"
     batch = f"{options.batch_tokens:,} tokens" if options.batch_tokens else f"{options.batch_size:,} rows"

@@ -45,6 +45,8 @@ def check(
 
     N_V is the size of the vocabulary, `ell` the length of the sequences; `skip` names laws that a module is not meant to keep.
     """
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"module: expected an nn.Module, got {type(module).__name__}")
     if like not in FORMAL:
         raise ValueError(f"like: expected {', '.join(FORMAL)}, got {like!r}")
     for law in skip:
