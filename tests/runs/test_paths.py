@@ -60,7 +60,7 @@ def test_data_are_found_from_anywhere_and_after_a_move(tmp_path: Path, monkeypat
         "the run was copied without its data"
     )
     (tmp_path / "there" / "data" / "labels.txt").unlink()
-    with pytest.raises(ValueError, match=r"labels\.txt: no such file or folder"):
+    with pytest.raises(ValueError, match=r"alone: its own data cannot be used: .*labels\.txt: no such file or folder.*; give --data"):
         evaluate(Run.load(tmp_path / "alone"))
 
 

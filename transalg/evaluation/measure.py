@@ -123,7 +123,10 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report, 
     share = None if data or config.valid else config.share()
     if not data and not config.valid and share is None:
         raise ValueError(f"{run.folder}: this run has no validation set; give --data")
-    source = config.source(data, head) if data else config.source(config.valid or config.data)
+    try:
+        source = config.source(data, head) if data else config.source(config.valid or config.data)
+    except ValueError as error:
+        raise error if data else ValueError(f"{run.folder}: its own data cannot be used: {error}; give --data") from error
     store = prepare.tokens(source, run.tokenizer, run.folder, report, run.labels)
     if share and store.meta.digest != run_folder.model_metadata(run.folder).data:
         raise ValueError(f"{source.name}: has changed since {run.folder} was trained; give --data")

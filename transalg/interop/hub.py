@@ -26,6 +26,6 @@ def download(name: str) -> Path:
     except Exception as error:  # the Hub, the network and the cache fail in many ways
         reason = re.sub(r"\[Errno -?\d+\] ", "", str(error).splitlines()[0]) if str(error) else type(error).__name__
         raise ValueError(
-            f"{name}: there is no such file or folder, and the Hugging Face Hub cannot be asked for it: {reason} "
+            f"{name}: there is no such file or folder, and the Hugging Face Hub cannot be asked for it: {reason.rstrip('. ')}. "
             "Without a connection, give the path of a folder that has been downloaded"
         ) from error
