@@ -172,7 +172,6 @@ def _changed(flags: Any) -> dict[str, Any]:
 
 def summary(outcome: "Outcome", console: Console) -> None:
     """Print the result, where it is, and what to type next."""
-    from transalg.runs import folder as run_folder
     from transalg.training.watch import shown_figures, shown_sets
 
     state, out = outcome.state, outcome.out
@@ -192,8 +191,7 @@ def summary(outcome: "Outcome", console: Console) -> None:
     if outcome.reason == "interrupted":
         console.print(f"Continue with: [bold]transalg train --out {name} --resume[/]", markup=True)
         return
-    tokenizer = run_folder.load_tokenizer(out, run_folder.model_metadata(out).hyper)
-    console.print(f"Next: [bold]{marked(example(outcome.config, out, tokenizer))}[/]", markup=True, soft_wrap=True)
+    console.print(f"Next: [bold]{marked(example(outcome.config, out, outcome.tokenizer))}[/]", markup=True, soft_wrap=True)
     more = ("evaluate {}", "plot {}", "verify {}") if state.best is not None else ("evaluate {} --data FILE", "plot {}")
     for command in more:
         console.print(f"      [bold]transalg {command.format(name)}[/]", markup=True, soft_wrap=True)

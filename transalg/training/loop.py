@@ -27,6 +27,7 @@ from transalg.tasks import find
 from transalg.tasks.examples import augmented
 from transalg.tasks.losses import Objective
 from transalg.tasks.task import DECODED, better
+from transalg.tokenization import Tokenizer
 from transalg.training.interrupt import Interrupt
 from transalg.training.memory import peak_memory
 from transalg.training.metrics import Metrics, forget_after
@@ -54,6 +55,7 @@ class Outcome:
     figures: dict[str, float]  # of the best model: on all rows of the validation set, unless the run was interrupted
     reason: str  # done, patience, interrupted
     parameters: int
+    tokenizer: Tokenizer
 
     def load(self) -> "Run":
         """The best model, as `transalg.load` gives it."""
@@ -208,7 +210,7 @@ class Loop:
             if reason != "interrupted":
                 self._measure_best(metrics if state.step > first_step else None)
         self.report.end()
-        return Outcome(self.out, self.config, state, state.best or {}, reason, self.parameters)
+        return Outcome(self.out, self.config, state, state.best or {}, reason, self.parameters, self.prepared.tokenizer)
 
     def _estimate(self, seconds: list[float]) -> None:
         """Say how long the rest of the run takes; nothing but what is printed depends on it."""
