@@ -40,6 +40,7 @@ def run(change: Change | None, tests: list[str], log: Path, unchanged: Path) -> 
     """In a forked process: pytest's exit status for the tests, their output in `log`. `unchanged` is a copy of the package."""
     import pytest
 
+    os.environ["TRANSALG_TEST_UNCHECKED"] = "1"  # a test is to notice, not the checks of shapes, which take longer to import than it runs
     with (
         tempfile.TemporaryDirectory() as folder,
         log.open("w") as output,
@@ -80,22 +81,15 @@ def overlay(unchanged: Path, folder: Path, file: Path, text: str) -> None:
 
 
 def _import_what_is_slow() -> None:
-    """All that the tests import but the package itself, and what the run-time checker imports when it is first used."""
+    """All that the tests import but the package itself."""
     import hypothesis.strategies  # noqa: F401
     import pytest
     import torch
-    from beartype import beartype
-    from jaxtyping import Float, jaxtyped
+    from jaxtyping import Float  # noqa: F401
     from transformers.models.bert import modeling_bert  # noqa: F401
     from transformers.models.gpt2 import modeling_gpt2  # noqa: F401
 
     torch.set_num_threads(1)  # threads do not survive a fork
-
-    @jaxtyped(typechecker=beartype)
-    def double(x: Float[torch.Tensor, "n"]) -> Float[torch.Tensor, "n"]:
-        return 2 * x
-
-    double(torch.ones(3))
     with contextlib.redirect_stdout(io.StringIO()):
         pytest.main(["--co", "-q", "--assert=plain", "-p", "no:cacheprovider", "--noconftest", __file__])  # its plugins
 

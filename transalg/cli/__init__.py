@@ -60,7 +60,7 @@ Verb = (
     | VerifyVerb
 )
 
-VERBS: dict[str, type] = {kind.__name__.lower(): kind for kind, *_ in map(get_args, get_args(Verb))}
+VERBS: dict[str, type] = {name: get_args(kind)[0] for name, kind in subcommands(Verb).items()}
 
 
 def main() -> None:
@@ -104,8 +104,8 @@ def _say(text: Text) -> None:
 def check_names(arguments: Sequence[str]) -> None:
     """A ValueError for a command that there is none of, or an option that other software has by this name; the parser reports the rest."""
     verb = VERBS.get(arguments[0]) if arguments else None
-    if arguments and arguments[0] not in (commands := subcommands(Verb)) and not arguments[0].startswith("-"):
-        raise ValueError(unknown(arguments[0], "command", list(commands), "transalg"))
+    if arguments and verb is None and not arguments[0].startswith("-"):
+        raise ValueError(unknown(arguments[0], "command", list(VERBS), "transalg"))
     for argument in arguments[1:]:
         option = argument.partition("=")[0]
         if verb is None or not option.startswith("--"):
