@@ -33,7 +33,7 @@ Flags = dict[str, tuple[str, ...]]  # values by name
 QUICK = "--train.steps 3 --train.eval-every 3"
 LABELLED = 2000  # questions of TREC to train on; the others are text for pre-training
 QUESTIONS = 100  # to a language model
-ASKED = "--documents paragraph --train.steps 900 --train.eval-every 900 --train.batch-size 64"  # how that is trained
+PARAGRAPHS = "--documents paragraph --train.steps 900 --train.eval-every 900 --train.batch-size 64"  # how that is trained
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ TASKS = {
         "lm/tinyshakespeare.txt",
     ),
     "dates": Task("seq2seq", "dates", "--train.steps 300 --train.eval-every 300 --train.batch-size 32", "validation loss", False),
-    "sums": Task("lm", "sums.txt", f"--model.L 3 --model.ell-max 80 --model.positions learned {ASKED}", "right answers", True),
-    "tables": Task("lm", "tables.txt", f"--model.L 3 --model.ell-max 80 {ASKED}", "right answers", True),
+    "sums": Task("lm", "sums.txt", f"--model.L 3 --model.ell-max 80 --model.positions learned {PARAGRAPHS}", "right answers", True),
+    "tables": Task("lm", "tables.txt", f"--model.L 3 --model.ell-max 80 {PARAGRAPHS}", "right answers", True),
 }
 
 
@@ -336,17 +336,17 @@ def dirty(rows: Sequence[dict[str, str]], draw: random.Random) -> list[dict[str,
 
 def arithmetic(folder: Path, draw: random.Random, questions: int) -> None:
     """Sums, by themselves, with a scratchpad, and with a chain of thought; and tables of a @ b whose @ differs from table to table."""
-    asked = {(draw.randrange(100, 1000), draw.randrange(100, 1000)) for _ in range(questions)}
+    held_out = {(draw.randrange(100, 1000), draw.randrange(100, 1000)) for _ in range(questions)}
     documents = list[str]()
     while len(documents) < 12000:
         a, b = draw.randrange(100, 1000), draw.randrange(100, 1000)
-        if (a, b) in asked:
+        if (a, b) in held_out:
             continue
         steps = digits(a, b)
         answers = (f"A: {a + b}", f"S: {' '.join(steps)}\nA: {a + b}", f"Think: {', '.join(steps)}, so the answer is {a + b}.")
         documents.append(f"Q: {a}+{b}\n{answers[len(documents) % 3]}")
     (folder / "sums.txt").write_text("\n\n".join(documents) + "\n", encoding="utf-8")
-    write(folder / "sums.jsonl", [{"input": f"{a}+{b}", "output": str(a + b)} for a, b in sorted(asked)])
+    write(folder / "sums.jsonl", [{"input": f"{a}+{b}", "output": str(a + b)} for a, b in sorted(held_out)])
     tables = list[str]()
     for _ in range(4000):
         operation = draw.choice(list(OPERATIONS.values()))

@@ -142,6 +142,7 @@ def test_help_states_the_bounds(transalg: Command) -> None:
         ("trace 10 --tex a", "--tex: there is no such option; did you mean --text? transalg trace --help"),
         ("tokenizer encode --txt a", "--txt: there is no such option; did you mean --text? transalg tokenizer encode --help"),
         ("gato recor", "recor: there is no such command; did you mean record? transalg gato --help"),
+        ("clasify runs/a --text b", "clasify: there is no such command; did you mean classify? transalg --help"),
         ("trian", "trian: there is no such command; did you mean train? transalg --help"),
         ("predict x --beams", "--beams: expected a value, got nothing"),
         ("predict x --beams two", "--beams: expected a whole number, got 'two'"),

@@ -190,6 +190,10 @@ def test_other_software_s_names_lead_to_ours() -> None:
         ({"train": {"dropout": 0.1}}, "train.dropout: there is no such option; did you mean model.dropout?"),
         ({"learning_rate": 0.1}, "learning_rate: there is no such option; did you mean train.eta?"),
         ({"epochs": 3}, "epochs: there is no such option; did you mean train.epochs?"),
+        (
+            {"task": "seq2seq", "model": {"L": 3}},
+            "--model.L: a model for seq2seq (Algorithm 8) has no such option; did you mean L_enc or L_dec?",
+        ),
         ({"model": {"hidden": 3}}, "--model.hidden: a model for lm (Algorithm 10) has no such option; did you mean model.d_e?"),
         ({"model": {"layers": 3}}, "has no such option; did you mean model.L or model.L_enc or model.L_dec?"),
         ({"model": {"steps": 3}}, "has no such option; did you mean train.steps?"),

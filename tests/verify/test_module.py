@@ -213,6 +213,11 @@ def test_bad_arguments(options: dict[str, Any], message: str) -> None:
         check(nn.Linear(3, 5))
 
 
+def test_what_is_no_module() -> None:
+    with pytest.raises(ValueError, match=r"^module: expected an nn\.Module, got int$"):
+        check(5)  # type: ignore[arg-type]
+
+
 def test_a_module_that_fails_is_a_finding() -> None:
     findings: Findings = check(Decoder(), ell=ELL_MAX + 2)
     assert findings.broken == ("runs",) and f"fails on a sequence of {ELL_MAX + 1}" in findings["runs"].text

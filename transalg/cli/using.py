@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager as Context
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -152,7 +153,7 @@ class InputRows:
     @property
     def gaps(self) -> list[str]:
         """An empty line for every row that is skipped before each text, so that the line of a result has the number of its row."""
-        return ["\n" * (place - before - 1) for before, place in zip([-1, *self.places], self.places, strict=False)]
+        return ["\n" * (place - before - 1) for before, place in pairwise([-1, *self.places])]
 
     def close(self) -> None:
         """After the results: print how many rows there are none for."""
