@@ -131,6 +131,12 @@ def test_what_transformers_does_not_know(task: str, model: dict[str, Any], said:
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
+def test_what_the_closest_architecture_has(tmp_path: Path) -> None:
+    random_run(tmp_path / "run", "seq2seq", positions="rotary")
+    with pytest.raises(ValueError, match=r"positions=rotary \(line 2, 11\).*; the closest that it knows is \w+, which has positions=\w+$"):
+        export_run(tmp_path / "run", "huggingface", tmp_path / "hf")
+
+
 @pytest.mark.slow
 def test_the_model_card(tmp_path: Path) -> None:
     model = {"d_e": 12, "positions": "rotary", "norm": "RMSnorm", "activation": "SwiGLU", "bias": "none"}
