@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,11 +23,12 @@ from tests.interop.test_vocabulary import bert_files, qwen_files
 from tests.training.runs import config
 from transalg import terminal
 from transalg.cli import main
+from transalg.cli.import_run import EXAMPLES
 from transalg.cli.train import summary
 from transalg.evaluation.measure import evaluate
 from transalg.inference.run import Run
 from transalg.interop.load import import_checkpoint
-from transalg.tasks import find
+from transalg.tasks import TASKS, find
 from transalg.training.start import train
 from transalg.verify import trained
 
@@ -301,6 +303,18 @@ def test_wrong_and_hostile_files(
     error = capsys.readouterr().err
     assert stop.value.code == 2 and said in " ".join(error.split()) and len(error) < 700
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
+
+
+def test_the_command_ends_with_one_to_type_next(
+    whole: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["transalg", "import", str(whole["llama"]), "--out", str(tmp_path / "run")])
+    main()
+    (command,) = re.findall(r"^Next: transalg (.*)$", capsys.readouterr().out, re.MULTILINE)
+    verb, folder, option, text = shlex.split(command)
+    assert verb in EXAMPLES and folder == str(tmp_path / "run") and option.startswith("--") and " " in text
+    imported = [task for task in TASKS.values() if task.records != "episodes"]
+    assert {ability for task in imported for ability in task.abilities} - {"score"} <= EXAMPLES.keys()
 
 
 def test_a_config_that_is_no_table(llama: Path) -> None:
