@@ -45,11 +45,12 @@ def test_with_text_alone_and_no_prompts_it_is_algorithm_13() -> None:
 
 def test_one_step_is_the_gradient_of_the_masked_log_loss() -> None:
     theta, s = theta_g(), sequence()
+    s[-1] = replace(s[-1], m=2.5)
     places = at_random(s, 19, rng(5))
 
     def loss(theta: GatoTheta) -> torch.Tensor:
         P = gato(places, theta)
-        return -(P[5, 5].log() + P[6, 6].log())  # of the two actions; the text stands first
+        return -(P[5, 5].log() + 2.5 * P[6, 6].log())  # of the two actions; the text stands first
 
     expected = theta - 0.1 * grad(loss)(theta)
     assert difference(train([s], ["a"], theta, 1, 0.1, 0.25, rng(5)), expected) <= 1e-14
@@ -58,8 +59,8 @@ def test_one_step_is_the_gradient_of_the_masked_log_loss() -> None:
 def test_what_the_loss_does_not_look_at_changes_nothing_by_being_predicted() -> None:
     """With m = 0 on all but one target, the others may be any tokens as long as nothing reads them."""
     theta = theta_g()
-    s = [Token("text", 3, 0), Token("act", 5), Token("obs", 8, 0), Token("text", 9, 1, m=False)]
-    other = [*s[:2], Token("obs", 9, 0), Token("text", 2, 1, m=False)]
+    s = [Token("text", 3, 0), Token("act", 5), Token("obs", 8, 0), Token("text", 9, 1, m=0.0)]
+    other = [*s[:2], Token("obs", 9, 0), Token("text", 2, 1, m=0.0)]
     one, two = (train([each], ["a"], theta, 1, 0.1, 0.0) for each in (s, other))
     assert difference(one, two) == 0 and difference(one, theta) > 1e-3
     assert difference(train([s[2:]], ["a"], theta, 1, 0.1, 0.0), theta) == 0, "nothing to predict, nothing to learn"

@@ -14,7 +14,7 @@ from tests.strategies import fill, rng
 from transalg.formal import DTheta, DTransformer
 from transalg.formal import gato as gato_file
 from transalg.formal.gato import Gato, GatoEmbedding, GatoTheta, Index, RandomIndex, at_random, gato_embed
-from transalg.formal.modality import KINDS, Patch, Token, counts
+from transalg.formal.modality import KINDS, Patch, Token, loss_weight
 from transalg.formal.resnet import ResNet
 from transalg.formal.systems import GPT
 from transalg.hyper import modalities
@@ -148,7 +148,9 @@ def token(kind: str = "text", **parts: Any) -> Token:
         (token(p=17), r"an index p in \{0, …, N_loc−1\} with N_loc = 17, got 17"),
         (token("img"), "a patch where κ = img and nowhere else, got κ = img"),
         (token(patch=patch()), "a patch where κ = img and nowhere else, got κ = text"),
-        (token("img", patch=patch(), m=True), "m = 0 for a patch"),
+        (token("img", patch=patch(), m=2.5), "m = 0 for a patch, which has no token ID to predict, got m = 2.5"),
+        (token(m=-1.0), r"a weight m in \[0, ∞\), got -1"),
+        (token(m=float("inf")), r"a weight m in \[0, ∞\), got inf"),
         (token("img", patch=patch(rows=(0.5, 0.5))), r"rows: expected an interval \[a, b\] with 0 ≤ a < b ≤ 1, got \[0.5, 0.5\]"),
         (token("img", patch=patch(columns=(0.5, 1.5))), r"columns: expected an interval"),
         (token("img", patch=replace(patch(), A=patch().A[:, :15, :15])), r"a patch A ∈ \[−1,1\]\^\{2×16×16\}, got 2×15×15"),
@@ -179,6 +181,6 @@ def test_sequences_that_are_refused() -> None:
 
 
 def test_what_the_loss_looks_at() -> None:
-    assert [counts(each) for each in sequence()] == [True, False, False, False, False, False, True, True]
-    assert not counts(token(m=False)) and counts(token("obs", m=True))
+    assert [loss_weight(each) for each in sequence()] == [1, 0, 0, 0, 0, 0, 1, 1]
+    assert loss_weight(token(m=0.0)) == 0 and loss_weight(token("obs", m=2.5)) == 2.5
     assert gato_file.LOCAL == ("text", "obs", "img")

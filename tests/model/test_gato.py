@@ -16,7 +16,7 @@ from tests.strategies import rng
 from tests.tolerance import PROMISED, tolerance
 from transalg.cpu import pack, quantize
 from transalg.formal.gato import GatoTheta, Index
-from transalg.formal.modality import counts
+from transalg.formal.modality import loss_weight
 from transalg.hyper import GatoHyper
 from transalg.hyper.modalities import ACT, BINS, IMG, KINDS, OBS, PATCH, SEP, TEXT
 from transalg.model import DTransformer, Gato, MixedBatch, build
@@ -121,11 +121,11 @@ def test_values_that_are_near_start_with_vectors_that_are_near() -> None:
 
 @pytest.mark.parametrize("chosen", [False, True])
 def test_the_loss_is_that_of_the_formal_training(chosen: bool) -> None:
-    """Σ over text and actions after the first token, or over those that are chosen; values and gradients."""
+    """Σ over text and actions after the first token, or with any weights; values and gradients."""
     model, mixed = make(), batch()
     if chosen:
-        m = torch.rand(mixed.shape, generator=rng(2)) < 0.4
-        mixed = replace(mixed, loss=m & (mixed.kind != IMG))
+        m = (torch.rand(mixed.shape, generator=rng(2)) - 0.6).relu() * 7
+        mixed = replace(mixed, loss=m * (mixed.kind != IMG))
     Gato_loss(model, mixed, weight=1.0).backward()
     gradient = model.theta_gradient()
     algorithm = formal_counterpart(model.hyper)
@@ -134,7 +134,7 @@ def test_the_loss_is_that_of_the_formal_training(chosen: bool) -> None:
         total = theta.W_e.new_zeros(())
         for s in mixed.formal(HYPER.N_grid):
             P = algorithm(s, theta)
-            total = total - sum((P[each.x, t].log() for t, each in enumerate(s[1:]) if counts(each)), theta.W_e.new_zeros(()))
+            total = total - sum((loss_weight(each) * P[each.x, t].log() for t, each in enumerate(s[1:])), theta.W_e.new_zeros(()))
         return total
 
     theta = model.theta()
@@ -151,13 +151,13 @@ def test_logits_are_made_where_the_loss_looks(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(losses, "log_loss", lambda X, *rest, **more: rows.append(len(X)) or usual(X, *rest, **more))
     mixed = batch()
     Gato_loss(make(), mixed)
-    expected = sum(counts(each) for s in mixed.formal(HYPER.N_grid) for each in s[1:])
+    expected = sum(loss_weight(each) > 0 for s in mixed.formal(HYPER.N_grid) for each in s[1:])
     assert rows == [expected] and expected < sum(mixed.lengths)
 
 
 def test_where_nothing_is_to_be_predicted_every_gradient_is_0() -> None:
     model, mixed = make(), batch()
-    for one in (replace(mixed, loss=torch.zeros(mixed.shape, dtype=torch.bool)), MixedBatch.of_tokens(SEP, torch.tensor([[1]]))):
+    for one in (replace(mixed, loss=torch.zeros(mixed.shape)), MixedBatch.of_tokens(SEP, torch.tensor([[1]]))):
         model.zero_grad(set_to_none=True)
         loss = Gato_loss(model, one)
         loss.backward()
@@ -188,7 +188,7 @@ def sequence(kinds: list[int], seed: int = 0) -> Sequence:
         index=np.arange(count),
         patches=random.uniform(-1, 1, (images, 2, PATCH, PATCH)).astype(np.float32),
         intervals=np.tile(np.array([0, 0.5, 0.5, 1], np.float32), (images, 1)),
-        loss=np.isin(kinds, (TEXT, ACT)),
+        loss=np.isin(kinds, (TEXT, ACT)) * np.arange(3, 3 + count, dtype=np.float32),
     )
 
 
@@ -201,7 +201,7 @@ def test_a_batch_of_sequences_says_what_each_says() -> None:
     for row, one in enumerate(sequences):
         alone = MixedBatch.of([one])
         assert_close(logits[row, : len(one.ids)], model(alone)[0], rtol=0, atol=1e-12)
-        assert alone.predicted()[0].tolist() == one.loss.tolist()
+        assert alone.weights()[0].tolist() == one.loss.tolist()
         assert len(one.patches) == 0 or np.array_equal(alone.patches.numpy(), one.patches)
     assert logits[0, 3:].eq(0).all()
     text = MixedBatch.of([sequence([TEXT, ACT])])
@@ -309,7 +309,12 @@ def test_relative_positions_decode_without_the_fast_path() -> None:
         (lambda one: replace(one, ids=one.ids.double()), "ids: expected token IDs, whole numbers"),
         (lambda one: replace(one, index=one.index[:, 1:]), "index: expected an element for every token"),
         (lambda one: replace(one, lengths=one.lengths[1:]), "lengths: expected a length for each of the 5 rows"),
-        (lambda one: replace(one, loss=torch.ones_like(one.ids).bool()), "loss: expected False at image patches"),
+        (
+            lambda one: replace(one, loss=torch.ones(one.shape)),
+            "loss: expected 0 at image patches, which have no token ID to predict, got 1",
+        ),
+        (lambda one: replace(one, loss=torch.full(one.shape, -0.5)), r"loss: expected weights in \[0, ∞\), got -0.5"),
+        (lambda one: replace(one, loss=torch.full(one.shape, torch.nan)), r"loss: expected weights in \[0, ∞\), got NaN"),
         (
             lambda one: replace(one, cells=torch.full((len(one.patches), 2), 11)),
             "cells: expected IDs from 0 to N_grid−1 with N_grid = 11, got 11",

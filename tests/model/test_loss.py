@@ -16,18 +16,21 @@ TARGETS = torch.randint(N_V, (T,), generator=torch.Generator().manual_seed(0))
 @pytest.mark.parametrize("held", [2**25, 100, 1], ids=["one chunk", "chunks of 4 tokens", "chunks of 1"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [True, False])
-def test_it_is_cross_entropy(monkeypatch: pytest.MonkeyPatch, held: int, smoothing: float, bias: bool) -> None:
+@pytest.mark.parametrize("weighted", [True, False])
+def test_it_is_cross_entropy(monkeypatch: pytest.MonkeyPatch, held: int, smoothing: float, bias: bool, weighted: bool) -> None:
     monkeypatch.setattr(loss, "LOGITS", held)
     X, W_u, b_u = (normal(i, *shape).requires_grad_() for i, shape in enumerate(((T, D), (N_V, D), (N_V,))))
     by = [X, W_u, b_u] if bias else [X, W_u]
-    ours = 2 * log_loss(X, W_u, TARGETS, b_u if bias else None, label_smoothing=smoothing, weight=0.3)
-    theirs = 0.6 * F.cross_entropy(F.linear(X, W_u, b_u if bias else None), TARGETS, label_smoothing=smoothing, reduction="sum")
+    m = normal(3, T).square() if weighted else None
+    ours = 2 * log_loss(X, W_u, TARGETS, b_u if bias else None, label_smoothing=smoothing, weight=0.3, m=m)
+    each = F.cross_entropy(F.linear(X, W_u, b_u if bias else None), TARGETS, label_smoothing=smoothing, reduction="none")
+    theirs = 0.6 * (each if m is None else m * each).sum()
     same = {"rtol": 0, "atol": tolerance(torch.float64, terms=T, size=float(theirs.detach()))}
     assert_close(ours, theirs, **same)
     for one, other in zip(torch.autograd.grad(ours, by), torch.autograd.grad(theirs, by), strict=True):
         assert_close(one, other, **same)
     with torch.no_grad():
-        assert_close(2 * log_loss(X, W_u, TARGETS, b_u if bias else None, label_smoothing=smoothing, weight=0.3), theirs, **same)
+        assert_close(2 * log_loss(X, W_u, TARGETS, b_u if bias else None, label_smoothing=smoothing, weight=0.3, m=m), theirs, **same)
 
 
 def test_a_target_of_probability_0_has_a_finite_loss() -> None:
@@ -84,6 +87,8 @@ def test_targets_that_are_not() -> None:
         log_loss(X, W_u, TARGETS + (23 - TARGETS.max()))
     with pytest.raises(ValueError, match=r"targets: expected a token for each row of X, \(37, 5\), got the shape \(36,\)"):
         log_loss(X, W_u, TARGETS[1:])
+    with pytest.raises(ValueError, match=r"m: expected a weight for each row of X, \(37, 5\), got the shape \(36,\)"):
+        log_loss(X, W_u, TARGETS, m=torch.ones(36))
 
 
 def test_a_second_backward_is_refused() -> None:

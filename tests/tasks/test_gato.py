@@ -155,9 +155,9 @@ def test_figures_are_of_each_task(run: Run, folders: dict[str, Path]) -> None:
         sums = task.figure_sums(run.model, inputs).view(4, 3)
         for i in range(4):
             part = MixedBatch.of([each for each, of in zip(batch.sequences, batch.classes, strict=True) if of == i])
-            assert int(sums[i, 2]) == int(part.predicted()[:, 1:].sum())
+            assert float(sums[i, 2]) == pytest.approx(float(part.next_weights().sum()))
             torch.testing.assert_close(sums[i, 0], task.loss(run.model, (part,), weight=1.0).double(), rtol=1e-5, atol=0)
-    assert int(sums[:, 2].sum()) == example.count
+    assert float(sums[:, 2].sum()) == pytest.approx(example.count)
     both = [example.part(i, 2, torch.device("cpu"))[0][0].lengths for i in range(2)]
     assert sorted(both[0] + both[1]) == sorted(example.batch.lengths)
 
@@ -254,6 +254,18 @@ def test_a_return_is_the_sum_of_all_rewards(run: Run) -> None:
     decisions = list[Decision]()
     returns = control(double(run), VOCABULARY, [Car() for _ in range(3)], [3, 4, 5], tau=float("inf"), watch=decisions.append)
     assert returns == [sum(each.action["gear"] for each in decisions if each.row == row) for row in range(3)] and max(returns) > 2
+
+
+def test_a_world_says_the_temperature_unless_another_is_chosen(run: Run) -> None:
+    class Warm(Car):
+        tau = float("inf")
+
+    def actions(world: type[Car], tau: float | None) -> list[Any]:
+        decisions = list[Decision]()
+        control(double(run), VOCABULARY, [world() for _ in range(3)], [3, 4, 5], tau=tau, watch=decisions.append)
+        return [each.ids for each in decisions]
+
+    assert actions(Warm, None) == actions(Car, float("inf")) != actions(Car, None) == actions(Warm, 0.0)
 
 
 def test_a_row_draws_the_same_whoever_else_is_active(run: Run) -> None:

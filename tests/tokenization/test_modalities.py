@@ -175,21 +175,21 @@ def test_text_then_images_then_tensors_by_name() -> None:
         N + 1023,
         2,
     ]
-    assert s.loss.tolist() == [True] * 3 + [False] * 8 + [True] * 3
+    assert s.loss.tolist() == [1] * 3 + [0] * 8 + [pytest.approx(11 / 3)] * 3, "three elements weigh as much as 11 tokens that are not text"
     assert s.patches[0, 0, 0, 0] == pytest.approx(value["x"]["a"][0, 0, 0] / 127.5 - 1, abs=1e-6), "x/a comes before y"
 
 
 def test_an_exploratory_action_is_not_learned() -> None:
     space = Spaces(Text(), Discrete(3, (2,)))
     s = timestep(space, "go", [1, 2], VOCABULARY, explored=True)
-    assert s.loss.tolist() == [True, True, False, False, False]
+    assert s.loss.tolist() == [1, 1, 0, 0, 0]
 
 
 def test_types() -> None:
     space = Spaces(Dictionary({"a": Image(16, 32), "b": Box(shape=(2,)), "c": Text()}), Discrete(3))
     s = timestep(space, draw(space.observation, 7) | {"b": [1e300, -1e300]}, 1, VOCABULARY)
     for each in (s, s.part(2, 3), concatenate([s, s]), modalities.text(np.arange(5))):
-        assert (each.kind.dtype, each.ids.dtype, each.index.dtype, each.loss.dtype) == (np.uint8, np.int64, np.int64, bool)
+        assert (each.kind.dtype, each.ids.dtype, each.index.dtype, each.loss.dtype) == (np.uint8, np.int64, np.int64, np.float32)
         assert each.patches.dtype == each.intervals.dtype == np.float32 and each.patches.shape[1:] == (3, 16, 16)
     assert s.ids[s.kind == OBS].tolist() == [VOCABULARY.N_text + BINS - 1, VOCABULARY.N_text], "however large"
 
@@ -222,11 +222,14 @@ def test_many_timesteps_are_their_timesteps(observation: Any, action: Any, seed:
     single = [timestep(space, *pair, VOCABULARY, explored=bool(e)) for pair, e in zip(pairs, explored, strict=True)]
     assert s == concatenate(single)
     assert (s.kind == IMG).sum() == len(s.patches) == len(s.intervals)
-    assert s.loss.tolist() == [
+    assert (s.loss > 0).tolist() == [
         k == TEXT or (k == ACT and not e)
         for one, e in zip(single, explored, strict=True)
         for k in one.kind.tolist()
     ]  # fmt: skip
+    for one, e in zip(single, explored, strict=True):
+        if (one.kind == ACT).any() and not e:
+            assert one.loss.sum() == pytest.approx(len(one), rel=1e-5), "a timestep weighs as much as it has tokens"
     for pair, one in zip(pairs, single, strict=True):
         both = concatenate([encode_observation(space, pair[0], VOCABULARY), encode_action(space, pair[1], VOCABULARY)])
         assert np.array_equal(both.ids, one.ids) and np.array_equal(both.kind, one.kind) and np.array_equal(both.index, one.index)

@@ -171,6 +171,16 @@ def test_images_are_cropped_resized_padded_and_grey() -> None:
 # By name ---------------------------------------------------------------------------------------------------------------
 
 
+def test_a_background_becomes_0_of_the_pixels_that_a_model_sees() -> None:
+    """Nothing overflows: black and white stay apart from it, each by half."""
+    picture = np.array([0, 78, 79, 255], np.uint8).reshape(2, 2, 1)
+    assert Pixels(background=78)(picture).ravel().tolist() == [89, 128, 128, 216]
+    assert Pixels(background=0)(picture).ravel().tolist() == [128, 167, 167, 255]
+    assert Pixels(background=255)(picture).ravel().tolist() == [0, 39, 40, 128]
+    padded = Pixels(pad=True, background=0)(np.full((3, 3, 1), 9, np.uint8))
+    assert padded.shape == (16, 16, 1) and (padded[3:] == 128).all(), "what is padded is background"
+
+
 def test_environments_by_name() -> None:
     world = make("FrozenLake-v1")
     assert world.spaces.observation == Discrete(16) and world.limit == 100

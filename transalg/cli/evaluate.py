@@ -65,7 +65,7 @@ class Evaluate:
     episodes: Annotated[int | None, limits("[2, 1000000]")] = None
     """Episodes of each world that gato plays, 50 unless given."""
     tau: MaybeTau = None
-    """Temperature of its actions; 0, the most probable ones, unless given."""
+    """Temperature of its actions; unless given 0, the most probable ones, or 0.5 where only a part of the world is seen (MiniGrid)."""
     no_prompt: Flag = False
     """Let it act without a demonstration."""
     no_images: Flag = False
@@ -155,7 +155,7 @@ class Evaluate:
             results = evaluate_tasks(
                 run,
                 episodes=EPISODES if self.episodes is None else self.episodes,
-                tau=self.tau or 0.0,
+                tau=self.tau,
                 prompts=not self.no_prompt,
                 images=not self.no_images,
                 seed=self.seed,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from transalg import terminal
-from transalg.cli.bounds import MaybeCount, Seed, Tau
+from transalg.cli.bounds import MaybeCount, MaybeTau, Seed
 from transalg.cli.using import CheckpointName, Device, Flag, MaybeFile, check_output, json_line, load_runs
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Play:
     """The picture to write, .gif or .png."""
     seed: Seed = 0
     """Of the episode."""
-    tau: Tau = 0.0
-    """Temperature of the actions; 0 takes the most probable one."""
+    tau: MaybeTau = None
+    """Temperature of the actions; 0 takes the most probable one. By default 0, or 0.5 where only a part of the world is seen (MiniGrid)."""
     no_prompt: Flag = False
     """Without a demonstration."""
     frames: MaybeCount = None
@@ -79,7 +79,7 @@ def play(
     out: Path | None,
     *,
     seed: int = 0,
-    tau: float = 0.0,
+    tau: float | None = None,
     prompt: bool = True,
     frames: int | None = None,
 ) -> tuple[float, int]:

@@ -107,7 +107,7 @@ def evaluate_tasks(
     run: Run,
     *,
     episodes: int = EPISODES,
-    tau: float = 0.0,
+    tau: float | None = None,
     prompts: bool = True,
     seed: int = 0,
     images: bool = True,
@@ -132,7 +132,7 @@ def evaluate_tasks(
     return results
 
 
-def _returns(run: Run, task: LearnedTask, count: int, tau: float, prompts: bool, seed: int, report: Report) -> dict[str, float]:
+def _returns(run: Run, task: LearnedTask, count: int, tau: float | None, prompts: bool, seed: int, report: Report) -> dict[str, float]:
     try:
         worlds = [world_of(task) for _ in range(min(count, ROWS))]
     except ValueError as error:

@@ -24,7 +24,7 @@ from .domains import (
     temperature,
 )
 from .gato import Gato, GatoTheta, at_random
-from .modality import Token, counts, token_prompt, token_sequence, token_sequences
+from .modality import Token, loss_weight, token_prompt, token_sequence, token_sequences
 from .notation import choose, length, sample, tempered
 
 Transformer = Callable[..., Tensor]  # P ← Gato(s | θ), its hyperparameters given
@@ -121,6 +121,7 @@ def GatoTraining(
     """Variant of Algorithm 13: θ̂ ← GatoTraining(s_{1:N_data}, θ)
 
     Training next token prediction on all modalities, where the next token is text or an action.
+    m[t] ∈ [0,∞) is the weight of token t in the loss; as published, ⟦κ_t ∈ {text, act}⟧.
     Input: {s_n}_{n=1}^{N_data}, a dataset of sequences, each of one of several tasks.
     Input: θ, initial parameters.
     Output: θ̂, the trained parameters.
@@ -136,13 +137,14 @@ def GatoTraining(
             s = [*GatoPrompt(s_n, E, theta, generator), *s_n] if prompted else list(s_n)
             # 4: s ← s with every patch at a random index of its intervals, see RandomIndex
             s = at_random(s, theta.W_row.shape[1], generator)
-            # 5: T ← {t∈[length(s)−1]: m[t+1] = 1}
+            # 5: T ← {t∈[length(s)−1]: m[t+1] > 0}
             ids = torch.tensor([each.x for each in s])
-            T = torch.tensor([t for t, following in enumerate(s[1:]) if counts(following)], dtype=torch.long)
+            m = torch.tensor([loss_weight(each) for each in s], dtype=theta.W_e.dtype)
+            T = m[1:].nonzero()[:, 0]
             # 6: P(θ) ← Gato(s | θ)  ⟦P(θ) ∈ ℝ^{N_V×ℓ}⟧
             P = partial(Gato, s)
-            # 7: loss(θ) = −Σ_{t∈T} log P(θ)[x[t+1],t]  ⟦loss(θ) ∈ ℝ⟧
-            loss = lambda theta: -P(theta)[ids[T + 1], T].log().sum()
+            # 7: loss(θ) = −Σ_{t∈T} m[t+1] log P(θ)[x[t+1],t]  ⟦loss(θ) ∈ ℝ⟧
+            loss = lambda theta: -(m[T + 1] * P(theta)[ids[T + 1], T].log()).sum()
             # 8: θ ← θ − η·∇loss(θ)
             theta = theta - eta * grad(loss)(theta)
         # 9: end

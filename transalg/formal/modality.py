@@ -34,18 +34,18 @@ class Patch:
 
 @dataclass(frozen=True, eq=False)
 class Token:
-    """s[t] = (κ, x, p). A patch has no token ID. m: whether the loss looks at it; None, its kind says so."""
+    """s[t] = (κ, x, p). A patch has no token ID. m: its weight in the loss; None, its kind says so."""
 
     kappa: str
     x: int = 0
     p: int = 0
     patch: Patch | None = None
-    m: bool | None = None
+    m: float | None = None
 
 
-def counts(s: Token) -> bool:
-    """m[t] = ⟦κ ∈ {text, act}⟧ unless the token itself says: whether the loss looks at it."""
-    return s.kappa in PREDICTED if s.m is None else s.m
+def loss_weight(s: Token) -> float:
+    """m[t] = ⟦κ ∈ {text, act}⟧ unless the token itself says: how much the loss looks at it."""
+    return float(s.kappa in PREDICTED if s.m is None else s.m)
 
 
 # What may enter an algorithm ----------------------------------------------------------------------
@@ -61,12 +61,14 @@ def token(symbol: str, s: object, scope: Scope) -> Token:
         raise refuse(symbol, f"an index p in {{0, …, N_loc−1}} with N_loc = {sizes['N_loc']}", s.p)
     if (s.kappa == "img") != (s.patch is not None):
         raise refuse(symbol, "a patch where κ = img and nowhere else", f"κ = {s.kappa}")
+    if s.m is not None and ((m := as_real(s.m)) is None or not 0 <= m < inf):
+        raise refuse(symbol, "a weight m in [0, ∞)", s.m)
     if s.patch is None:
         if not _within(s.x, sizes["N_V"]):
             raise refuse(symbol, f"a token ID in V = {{0, …, N_V−1}} with N_V = {sizes['N_V']}", s.x)
         return s
     if s.m:
-        raise refuse(symbol, "m = 0 for a patch, which has no token ID to predict", "m = 1")
+        raise refuse(symbol, "m = 0 for a patch, which has no token ID to predict", f"m = {s.m:g}")
     return replace(s, patch=_patch(symbol, s.patch, scope))
 
 

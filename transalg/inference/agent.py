@@ -90,14 +90,14 @@ def control(
     seeds: Sequence[int],
     prompts: Sequence[Tokens | None] | None = None,
     *,
-    tau: float = 0.0,
+    tau: float | None = None,
     watch: Callable[[Decision], None] | None = None,
 ) -> list[float]:
     """The return of an episode in each of these worlds, all of the same spaces. A prompt is a demonstration that goes first.
 
-    An action is drawn from q ∝ P̂^{1/τ} on the range 𝒜_i of each of its elements: no other token is possible.
+    An action is drawn from q ∝ P̂^{1/τ} on the range 𝒜_i of each of its elements: no other token is possible. τ is the world's unless given.
     """
-    real("tau", tau, "[0, ∞]")
+    tau = real("tau", worlds[0].tau if tau is None else tau, "[0, ∞]")
     spaces = worlds[0].spaces
     ranges = action_ranges(spaces.action, vocabulary)
     memory = Memory(model, prompts or [None] * len(worlds))

@@ -274,7 +274,7 @@ class Run(Loaded):
         *,
         seeds: Sequence[int] = (0,),
         prompts: Sequence[TokenSequence | None] | None = None,
-        tau: float = 0.0,
+        tau: float | None = None,
         watch: Callable[[Decision], None] | None = None,
     ) -> list[float]:
         """The return of an episode in each of some worlds of one kind, each with a seed, and perhaps a demonstration as its prompt."""

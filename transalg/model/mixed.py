@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -49,7 +50,7 @@ class MixedBatch:
     """B rows of up to ℓ tokens. What stands after a row's length does not count; nor IDs of patches, nor indices of separators and actions.
 
     Patches and intervals are those of all rows, one row after the other. `cells` are the places of the patches in an image's grid, drawn by
-    `drawn` in training; the middle ones unless given. `loss` says which tokens are to be predicted; text and actions unless given.
+    `drawn` in training; the middle ones unless given. `loss` has the weight of every token in the loss; unless given, 1 for text and actions, and 0 for others.
     """
 
     kind: Int[Tensor, "B ell"]  # as `hyper/modalities.py` numbers them
@@ -58,7 +59,7 @@ class MixedBatch:
     lengths: tuple[int, ...]
     patches: Float[Tensor, "n C 16 16"]
     intervals: Float[Tensor, "n 4"]
-    loss: Bool[Tensor, "B ell"] | None = None
+    loss: Float[Tensor, "B ell"] | None = None
     cells: Int[Tensor, "n 2"] | None = None
 
     @classmethod
@@ -69,7 +70,7 @@ class MixedBatch:
         lengths = tuple(len(one.ids) for one in sequences)
         shape = len(lengths), max(lengths)
         kind, ids, index = (np.zeros(shape, np.int64) for _ in range(3))
-        loss = np.zeros(shape, bool)
+        loss = np.zeros(shape, np.float32)
         for row, one in enumerate(sequences):
             for array, part in ((kind, one.kind), (ids, one.ids), (index, one.index), (loss, one.loss)):
                 array[row, : len(part)] = part
@@ -111,9 +112,14 @@ class MixedBatch:
         pictured = (self.kind == IMG) & self.token_mask()
         return (pictured.flatten().cumsum(0) - 1).view(self.shape)
 
-    def predicted(self) -> Bool[Tensor, "B ell"]:
-        """m: which tokens the loss looks at."""
-        return ((self.kind == TEXT) | (self.kind == ACT) if self.loss is None else self.loss) & self.token_mask()
+    def weights(self) -> Float[Tensor, "B ell"]:
+        """m: how much the loss looks at each token."""
+        m = ((self.kind == TEXT) | (self.kind == ACT)).float() if self.loss is None else self.loss
+        return m * self.token_mask()
+
+    def next_weights(self) -> Float[Tensor, "B ell"]:
+        """m[t+1]: the same of the token after each; nothing stands after the last."""
+        return F.pad(self.weights()[:, 1:], (0, 1))
 
     def drawn(self, N_grid: int, generator: torch.Generator | None = None) -> "MixedBatch":
         """With every patch at a random place of its intervals, as in training."""
@@ -152,12 +158,12 @@ class MixedBatch:
             intervals = (self.cells[..., None] + torch.tensor([1 / 4, 3 / 4])).flatten(1) / N_grid
 
         def token(row: int, t: int) -> Token:
-            kind, counted = int(self.kind[row, t]), None if m is None else m[row][t]
+            kind, weight = int(self.kind[row, t]), None if m is None else m[row][t]
             if kind != IMG:
-                return Token(KINDS[kind], int(self.ids[row, t]), int(self.index[row, t]), m=counted)
+                return Token(KINDS[kind], int(self.ids[row, t]), int(self.index[row, t]), m=weight)
             r, r_end, c, c_end = intervals[numbers[row][t]].tolist()
             patch = Patch(self.patches[numbers[row][t]], (r, r_end), (c, c_end))
-            return Token(KINDS[kind], p=int(self.index[row, t]), patch=patch, m=counted)
+            return Token(KINDS[kind], p=int(self.index[row, t]), patch=patch, m=weight)
 
         return [[token(row, t) for t in range(length)] for row, length in enumerate(self.lengths)]
 
@@ -205,10 +211,17 @@ def checked_batch(batch: object, hyper: GatoHyper, *, least: int = 1, lengths: L
     pictured = kind == IMG
     ids = within("ids", ids.where(tokens & ~pictured, 0), hyper.N_V)
     index = within("index", index.where(tokens & (kind <= LAST_LOCAL), 0), hyper.N_loc, "N_loc")
-    if batch.loss is not None and bool((batch.loss & pictured & tokens).any()):
-        raise refuse("loss", "False at image patches, which have no token ID to predict", "True")
+    if batch.loss is not None:
+        _check_weights(batch.loss[tokens], batch.loss[pictured & tokens])
     _check_patches(batch, hyper, int(pictured.sum()))
     return replace(batch, kind=kind, ids=ids, index=index)
+
+
+def _check_weights(m: Float[Tensor, "T"], of_patches: Float[Tensor, "n"]) -> None:
+    if not bool(((m >= 0) & (m < torch.inf)).all()):
+        raise refuse("loss", "weights in [0, ∞)", "NaN" if m.isnan().any() else float(m.min() if m.min() < 0 else m.max()))
+    if of_patches.any():
+        raise refuse("loss", "0 at image patches, which have no token ID to predict", float(of_patches.max()))
 
 
 def _check_patches(batch: MixedBatch, hyper: GatoHyper, count: int) -> None:

@@ -39,7 +39,7 @@ class MixedExample:
 
     batch: MixedBatch
     tasks: Tensor  # of each row the number of its task
-    count: int
+    count: float  # the weights of its predictions together
 
     def part(self, index: int, parts: int, device: torch.device) -> tuple[tuple[Any, ...], bool]:
         """As `Example.part`."""

@@ -52,7 +52,7 @@ class GeneralistAgent(Task["Gato"]):
         mixed = MixedBatch.of(batch.sequences)
         if rows is None:
             mixed = mixed.drawn(hyper.N_grid, torch.Generator().manual_seed(seed))
-        return MixedExample(mixed, torch.from_numpy(batch.classes), int(mixed.predicted()[:, 1:].sum()))
+        return MixedExample(mixed, torch.from_numpy(batch.classes), float(mixed.next_weights().sum(dtype=torch.float64)))
 
     def loss(self, model: "Gato", inputs: Inputs, *, weight: float | None = None, label_smoothing: float | None = None) -> "Tensor":
         from transalg.tasks.losses import Gato_loss
@@ -69,20 +69,19 @@ class GeneralistAgent(Task["Gato"]):
         return 3 * len(self.names)
 
     def figure_sums(self, model: "Gato", inputs: Inputs) -> "Tensor":
-        """Of each task the loss, how many predictions are right, and how many there are."""
+        """Of each task the loss, the predictions that are right, and all of them: each is a sum of weights."""
         import torch
-        import torch.nn.functional as F
 
         from transalg.tasks.predictions import log_probabilities, next_mixed_tokens
 
         batch, tasks = inputs
         predictions = next_mixed_tokens(model, batch)
         log_p, right = log_probabilities([model], [predictions])
-        looked_at = F.pad(batch.predicted()[:, 1:], (0, 1))
         of_tokens = tasks.to(log_p.device)[:, None].expand(batch.shape)
-        task = predictions.layout.unpad(of_tokens)[predictions.layout.unpad(looked_at)]  # the layout has rows in an order of its own
+        weights, task = (predictions.layout.unpad(each) for each in (batch.next_weights().double(), of_tokens))  # in the layout's own order
+        weights, task = weights[weights > 0], task[weights > 0]
         sums = torch.zeros(len(self.names), 3, dtype=torch.float64, device=log_p.device)
-        return sums.index_add(0, task, torch.stack([-log_p, right.double(), torch.ones_like(log_p)], dim=1)).flatten()
+        return sums.index_add(0, task, weights[:, None] * torch.stack([-log_p, right.double(), torch.ones_like(log_p)], dim=1)).flatten()
 
     def mean_figures(self, sums: Sequence[float], count: int) -> dict[str, float]:
         """The loss of each task, and their mean; tasks without a prediction left out."""

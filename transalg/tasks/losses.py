@@ -1,7 +1,7 @@
 """The losses of Algorithms 11–13 and of the classifier, for minibatches.
 
 Each is weight · Σ −log P̂ over what is to be predicted. The paper's is the sum, weight = 1; unless given, the weight is 1 / the number of
-predictions, so that a learning rate does not depend on the size of a batch. Label smoothing is what the model's hyperparameters say unless
+predictions, or of their own weights m, so that a learning rate does not depend on the size of a batch. Label smoothing is what the model's hyperparameters say unless
 given: to validate, 0.
 """
 
@@ -30,7 +30,7 @@ def D_loss(
 
 
 def Gato_loss(model: Gato, batch: MixedBatch, *, weight: float | None = None, label_smoothing: float | None = None) -> Tensor:
-    """GatoTraining: −Σ_{t∈T} log P[x[t+1], t], T where the next token is text or an action; see `MixedBatch.drawn` for places of patches."""
+    """GatoTraining: −Σ_t m[t+1] log P[x[t+1], t], m the weights of text and actions; see `MixedBatch.drawn` for places of patches."""
     return _log_loss(model, next_mixed_tokens(model, batch), weight, label_smoothing)
 
 
@@ -120,5 +120,6 @@ def _log_loss(model: Transformer[Hyper], predictions: Predictions, weight: float
         predictions.targets,
         model.optional("b_u"),
         label_smoothing=smoothing,
-        weight=1 / predictions.count if weight is None else weight,
+        weight=1 / predictions.total if weight is None else weight,
+        m=predictions.m,
     )

@@ -28,6 +28,12 @@ class Predictions:
     targets: Tensor
     count: int
     layout: Layout  # where each row of X stands in the batch, for next tokens
+    m: Tensor | None = None  # the weight of each prediction in the loss, if they are not all 1
+
+    @property
+    def total(self) -> float:
+        """The weight of all of them together."""
+        return self.count if self.m is None or not self.count else float(self.m.sum(dtype=torch.float64))
 
 
 def next_tokens(model: DTransformer, x: Tensor, lengths: Lengths = None) -> Predictions:
@@ -49,12 +55,12 @@ def next_tokens_of_pairs(model: EDTransformer, z: Tensor, x: Tensor, z_lengths: 
 def next_mixed_tokens(model: Gato, batch: MixedBatch) -> Predictions:
     """The tokens of all modalities that the loss looks at, each predicted from those before it."""
     X, layout = model.features(batch)
-    looked_at = F.pad(batch.predicted()[:, 1:], (0, 1))  # of the token after each; nothing stands after the last
-    picked = layout.unpad(looked_at).nonzero()[:, 0]
+    m = layout.unpad(batch.next_weights())
+    picked = m.nonzero()[:, 0]
     count = len(picked)
     picked = picked if count else torch.zeros(1, dtype=torch.long, device=X.device)
     targets = layout.unpad(F.pad(batch.ids[:, 1:], (0, 1)))[picked]
-    return Predictions(X[picked], targets.long() if count else torch.zeros_like(targets), count, layout)
+    return Predictions(X[picked], targets.long() if count else torch.zeros_like(targets), count, layout, m[picked])
 
 
 def masked_tokens(

@@ -4,7 +4,7 @@
 >>> vocabulary = Vocabulary(N_text=2000)
 >>> s = timestep(spaces, [-1.0, 0.0, 1.0], 4, vocabulary)
 >>> s.ids.tolist(), s.kind.tolist(), s.index.tolist(), s.loss.tolist()
-([2000, 2512, 3023, 3024, 4], [1, 1, 1, 3, 4], [0, 1, 2, 0, 0], [False, False, False, False, True])
+([2000, 2512, 3023, 3024, 4], [1, 1, 1, 3, 4], [0, 1, 2, 0, 0], [0.0, 0.0, 0.0, 0.0, 5.0])
 >>> int(decode_action(spaces.action, s.ids[-1:], vocabulary))
 4
 """
@@ -147,7 +147,11 @@ class _Column:
 
 
 def timesteps(spaces: Spaces, steps: Steps, vocabulary: Vocabulary) -> Sequence:
-    """Of each timestep the observation, the separator and the action. A text is an action without separator, and eos ends it."""
+    """Of each timestep the observation, the separator and the action. A text is an action without separator, and eos ends it.
+
+    An action weighs in the loss as much as all tokens of its timestep that are not text: those are read for its sake. Else a world that shows
+    images, with one action for twenty tokens, would hardly be learned beside prose.
+    """
     return _weave(
         _observed(spaces.observation, steps.observation, len(steps), vocabulary),
         _done(spaces, steps.action, len(steps), vocabulary),
@@ -226,7 +230,9 @@ def _weave(observed: list[_Column], done: list[_Column], explored: NDArray[np.bo
     starts = np.concatenate([[0], counts.ravel().cumsum()])
     firsts = starts[:-1].reshape(counts.shape)
     ell = int(starts[-1])
-    kind, ids, index, loss = np.zeros(ell, np.uint8), np.zeros(ell, np.int64), np.zeros(ell, np.int64), np.zeros(ell, bool)
+    kind, ids, index, loss = np.zeros(ell, np.uint8), np.zeros(ell, np.int64), np.zeros(ell, np.int64), np.zeros(ell, np.float32)
+    read, acted = (sum((each.counts for each in columns if test(each.kind)), np.zeros(len(explored))) for test in (TEXT.__ne__, ACT.__eq__))
+    of_action = np.where(explored, 0, read / np.maximum(acted, 1))  # the weight of each of its elements
     places = list[Ints]()  # of the patches
     for k, column in enumerate(columns):
         before = column.counts.cumsum() - column.counts
@@ -235,7 +241,7 @@ def _weave(observed: list[_Column], done: list[_Column], explored: NDArray[np.bo
         if column.kind in (TEXT, OBS, IMG):
             index[at] = at - np.repeat(firsts[:, 0], column.counts)
         if column.kind in (TEXT, ACT):
-            loss[at] = ~np.repeat(explored & (column.kind == ACT), column.counts)
+            loss[at] = np.repeat(of_action, column.counts) if column.kind == ACT else 1
         if column.kind == IMG:
             places.append(at)
     if ell and index.max() >= LOCAL:

@@ -21,7 +21,7 @@ class Sequence:
     index: Ints  # ℓ: p, of text, observed values and patches; 0 for the others
     patches: Floats  # n × C × 16 × 16, in [−1, 1]
     intervals: Floats  # n × 4: r, r′, c, c′: the rows and the columns of its image that a patch has, in [0, 1]
-    loss: NDArray[np.bool_]  # ℓ: m, whether the token is learned: text and actions, but not actions marked as exploratory
+    loss: Floats  # ℓ: m, the weight of the token in the loss; 0 unless it is text or an action, and for actions marked as exploratory
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -56,14 +56,14 @@ def text(ids: Ints, channels: int = 3) -> Sequence:
         index=np.arange(len(ids)),
         patches=no_patches(channels),
         intervals=np.zeros((0, 4), np.float32),
-        loss=np.ones(len(ids), bool),
+        loss=np.ones(len(ids), np.float32),
     )
 
 
 def action_token(token: int, channels: int = 3) -> Sequence:
     """One token of an action."""
     kind, ids, index = np.full(1, ACT, np.uint8), np.full(1, token, np.int64), np.zeros(1, np.int64)
-    return Sequence(kind, ids, index, no_patches(channels), np.zeros((0, 4), np.float32), np.ones(1, bool))
+    return Sequence(kind, ids, index, no_patches(channels), np.zeros((0, 4), np.float32), np.ones(1, np.float32))
 
 
 def no_patches(channels: int) -> Floats:

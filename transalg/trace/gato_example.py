@@ -11,7 +11,7 @@ from torch import Tensor
 from transalg.formal.bins import Bin, Bin_inverse, mu_law
 from transalg.formal.domains import Scope, parameters
 from transalg.formal.gato import Gato, GatoTheta
-from transalg.formal.modality import Patch, Token, counts, token_sequence
+from transalg.formal.modality import Patch, Token, loss_weight, token_sequence
 from transalg.formal.resnet import convolve
 from transalg.formal.theta import SPECIAL
 from transalg.trace.example import Call, Example, descending, random_theta
@@ -101,8 +101,8 @@ def _call(name: str, s: list[Token], theta: GatoTheta, settings: Settings, gener
     transformer = partial(Gato, G=G)
     tau = 1.0 if settings.tau is None else settings.tau
     ell_gen = 4 if settings.ell_gen is None else settings.ell_gen
-    m = " ".join(str(int(counts(each))) for each in s)
-    whole: Inputs = {"s": Tokens(tuple(s)), "m": f"{m}   (1: the loss looks at it)"}
+    m = " ".join(f"{loss_weight(each):g}" for each in s)
+    whole: Inputs = {"s": Tokens(tuple(s)), "m": f"{m}   (its weight in the loss)"}
     place: Inputs = {"a": f"{rows[0]:g}", "b": f"{rows[1]:g}, the columns of the second patch", "N": str(N)}
     v = VALUES[0]
     x = Bin(v, N_text, N_BINS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from transalg.formal.modality import Token, counts
+from transalg.formal.modality import Token, loss_weight
 
 SIGNS = {"img": "▦", "sep": "|"}
 
@@ -41,7 +41,7 @@ def as_data(tokens: Tokens, vocabulary: Sequence[str]) -> list[dict[str, Any]]:
     """The same for programs and the page: kind, text, whether the loss looks at it; of a patch the pixels in 0 … 255, and where it stands."""
     rows = []
     for one in tokens.s:
-        row: dict[str, Any] = {"kind": one.kappa, "label": label(one, vocabulary), "loss": counts(one)}
+        row: dict[str, Any] = {"kind": one.kappa, "label": label(one, vocabulary), "loss": loss_weight(one) > 0}
         if one.patch is None:
             row |= {"x": one.x}
         else:

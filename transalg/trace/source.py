@@ -282,7 +282,7 @@ def _parts(statement: ast.stmt, math: str) -> Iterator[Part]:
             yield Part("∇loss(θ)", ast.unparse(node), ())
         elif isinstance(node.func, ast.Attribute) and node.func.attr == "sum" and math.startswith("loss(θ)"):
             terms = re.search(r"−Σ_\{(?P<over>.+?)\}(?:\^\{(?P<last>.+?)\})? (?P<term>.+)", math)
-            index = next(one.slice for one in ast.walk(node) if isinstance(one, ast.Subscript))
+            index = next((one.slice for one in ast.walk(node) if isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Tuple)), None)
             assert terms and isinstance(index, ast.Tuple), f"expected a sum over tokens, got {math}"
             many = terms["last"] or f"|{terms['over'].partition('∈')[2]}|"
             yield Part(f"−{terms['term']}", f"-{ast.unparse(node.func.value)}", (many,), ast.unparse(index.elts[0]))

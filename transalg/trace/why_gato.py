@@ -88,7 +88,7 @@ WHY_GATO: dict[str, tuple[str, ...]] = {
         DATA,
         "Many tasks look alike at first; a demonstration before the sequence tells the model which one it is.",
         "A random place of every patch is drawn once, before P, so that the loss is a function of θ alone.",
-        "What the agent sees is given; what it says and does is to be learned, so only text and actions count.",
+        "What the agent sees is given; what it says and does is to be learned, so only text and actions count, each by its weight m.",
         P_OF_THETA.format(8),
         "−log P is small where the model gave the true next word or action much probability.",
         STEP,

@@ -17,6 +17,7 @@ from transalg.worlds.world import RGB, ExpertLostError, World
 
 LONGEST = 100_000  # timesteps of an environment that has no limit itself
 TILE = 8  # pixels of a cell of MiniGrid: two by two cells are a patch
+PARTIAL = 0.5  # τ where only a part of the world is seen: the most probable action alone turns left and right for ever
 
 Expert = Callable[[Any], Any]  # an action for the state that the environment is in; the argument is what was done last, at first None
 
@@ -32,6 +33,7 @@ class Setup:
     expert: Callable[[Any], Expert] | None = None  # made anew for every episode
     scored: int = 100
     goal: bool = False
+    tau: float = 0.0
 
 
 class Bot:
@@ -57,10 +59,12 @@ def _view(env: Any) -> Any:
 
 SETUPS = {  # by the beginning of the name; the longest that fits
     "": Setup(),
-    "MiniGrid-": Setup("minigrid", pixels=Pixels(pad=True), wrap=_view, goal=True),
-    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True), wrap=_view, expert=Bot, goal=True),
+    "MiniGrid-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, goal=True, tau=PARTIAL),
+    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, expert=Bot, goal=True, tau=PARTIAL),
     "ALE/": Setup("ale_py", "atari"),
-    "ALE/Pong-v5": Setup("ale_py", "atari", Pixels(crop=(34, 194), size=(80, 80), grey=True), expert=PongExpert, scored=5, goal=True),
+    "ALE/Pong-v5": Setup(
+        "ale_py", "atari", Pixels(crop=(34, 194), size=(80, 80), grey=True, background=78), expert=PongExpert, scored=5, goal=True
+    ),
 }
 
 
@@ -90,7 +94,7 @@ class GymnasiumWorld(World):
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
         self.limit = (self.env.spec and self.env.spec.max_episode_steps) or LONGEST
-        self.scored, self.goal = chosen.scored, chosen.goal
+        self.scored, self.goal, self.tau = chosen.scored, chosen.goal, chosen.tau
         self._make_expert = expert or chosen.expert
         self._expert: Expert | None = None
         self._last: Any = None

@@ -11,6 +11,7 @@ from PIL import Image as Pictures
 from transalg.hyper.modalities import PATCH
 from transalg.tokenization.spaces import Array, Box, Dictionary, Discrete, Image, Space, Text
 
+MIDDLE = 128  # the brightness that is 0 in [−1, 1]
 SUPPORTED = "box, discrete, dictionary, text or image"
 
 
@@ -22,6 +23,7 @@ class Pixels:
     size: tuple[int, int] | None = None  # height and width to resize to
     pad: bool = False  # with black, to a multiple of the patch
     grey: bool = False
+    background: int | None = None  # a brightness that becomes 0 in [−1, 1], to which no kernel answers; others are half as far from it
 
     def __call__(self, image: Array) -> Array:
         if self.crop:
@@ -34,6 +36,8 @@ class Pixels:
             image = np.stack([np.asarray(plane) for plane in planes], axis=-1)
         if self.pad:
             image = np.pad(image, [(0, -side % PATCH) for side in image.shape[:2]] + [(0, 0)])
+        if self.background is not None:
+            image = (MIDDLE + (image.astype(np.int16) - self.background) // 2).astype(np.uint8)
         return image
 
 

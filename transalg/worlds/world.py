@@ -33,6 +33,7 @@ class World(ABC):
     limit: int
     scored: int = 100  # episodes of the expert, and of random actions, that say what 100 % and 0 % are
     goal: bool = False  # whether a return above 0 says that an episode succeeded
+    tau: float = 0.0  # the temperature of a model's actions, unless another is chosen
     time: int | None = None  # timesteps done; None before the first reset and after the end
 
     def reset(self, seed: int) -> Any:
