@@ -1,9 +1,10 @@
 """How well one Gato acts, captions and writes; what its prompts and images are worth; and what models of a single task reach.
 
-    python -m benchmarks.gato                     # all; or some of: one single
+    python -m benchmarks.gato                     # all; or some of: one single eight
 
 `one` is the model of `transalg demo gato`: five tasks, one set of weights. `single` has a model of the same size for each task, with as many
-steps as the task has a share of the one model's. With --keep FOLDER, runs that are there are evaluated again and not trained again.
+steps as the task has a share of the one model's. `eight` is one model of these five, two levels of BabyAI and Pong, which need
+pip install 'transalg[gato,atari]'. With --keep FOLDER, episodes and runs that are there are used again.
 """
 
 import time
@@ -44,5 +45,26 @@ def single(folder: Path) -> None:
         evaluated(trained(folder / f"only-{task}", "--data", task, "--train.steps", steps))
 
 
+RECORDED = {  # episodes, share in the tokens
+    "BabyAI-GoToLocal-v0": (40_000, 5.0),
+    "BabyAI-PickupLoc-v0": (40_000, 7.0),
+    "ALE/Pong-v5": (40, 6.0),
+}
+
+
+def eight(folder: Path) -> None:
+    episodes = [folder / name.rpartition("/")[2] for name in RECORDED]
+    for (name, (count, _)), out in zip(RECORDED.items(), episodes, strict=True):
+        if not out.is_dir():
+            transalg("gato", "record", name, "--out", out, "--episodes", count, "--noise", 0.1)
+    weights = [*WEIGHTS, *(share for _, share in RECORDED.values())]
+    run = trained(folder / "eight", "--data", *TASKS, *episodes, "--weights", *weights, *EIGHT)
+    for flags in ([], ["--no-prompt"]):
+        print(f"  {' '.join(flags) or 'as it is'}")
+        evaluated(run, *flags)
+
+
+EIGHT = ["--model.ell-max", 256, "--train.batch-tokens", 1024, "--train.steps", 45_000, "--train.threads", 1]
+
 if __name__ == "__main__":
-    main(__doc__, {"one": one, "single": single})
+    main(__doc__, {"one": one, "single": single, "eight": eight})
