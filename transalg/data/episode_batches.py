@@ -14,7 +14,7 @@ from transalg.data.rows import Batch
 from transalg.data.shuffle import Index
 from transalg.tokenization.modalities import Vocabulary, fixed_count
 
-RECENT = 4096  # rows that are remembered
+RECENT = 1024  # rows that are remembered
 LOOK = 64  # rows of a folder that its mean length is taken from
 
 

@@ -314,7 +314,8 @@ def BERT(
 ) -> Float[Tensor, "N_V ell"]:
     """Variant of Algorithm 9: P ← BERT(x, s | θ)
 
-    Algorithm 9 as BERT was published: with segments, a norm of the embeddings, and an output bias.
+    Algorithm 9 with components. Those of BERT as it was published unless others are given: segments,
+    a norm of the embeddings, and an output bias.
     Input: x ∈ V*, a sequence of token IDs.
     Input: s ∈ [N_S]*, the segment every token belongs to; all the first unless given.
     Output: P ∈ (0,1)^{N_V×length(x)}, where each column of P is a distribution over the vocabulary.
