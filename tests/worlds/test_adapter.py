@@ -18,7 +18,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed;
 
 from gymnasium import spaces as theirs  # noqa: E402
 
-from transalg.worlds.adapter import GymnasiumWorld  # noqa: E402
+from transalg.worlds.adapter import GymnasiumWorld, LastFrames  # noqa: E402
 from transalg.worlds.conversion import Pixels, convert  # noqa: E402
 
 PLAIN = Pixels()
@@ -157,18 +157,38 @@ def test_an_expert_of_ones_own(tmp_path: Path) -> None:
         world.expert()
 
 
-def test_images_are_cropped_resized_padded_and_grey() -> None:
+def test_images_are_cropped_resized_and_padded() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (20, 24, 3), np.uint8)
     assert np.array_equal(Pixels(crop=(2, 18))(picture), picture[2:18])
     padded = Pixels(pad=True)(picture)
     assert padded.shape == (32, 32, 3) and np.array_equal(padded[:20, :24], picture) and not padded[20:].any() and not padded[:, 24:].any()
-    grey = Pixels(grey=True)(picture)
-    assert grey.shape == (20, 24, 1) and np.abs(grey[..., 0] - picture.mean(-1)).max() <= 0.5
     half = Pixels(size=(10, 12))(picture)
     assert np.abs(half - picture.reshape(10, 2, 12, 2, 3).mean((1, 3))).max() <= 1
 
 
 # By name ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_frames_are_channels_newest_first() -> None:
+    """And none of them is of an episode before."""
+    env = LastFrames(Env(theirs.Box(0, 255, (5, 7, 3), np.uint8)))
+    seen = []
+    grey = LastFrames._grey
+
+    def spy(picture: Any) -> Any:
+        seen.append(grey(picture))
+        return seen[-1]
+
+    env._grey = spy
+    for _ in range(2):
+        seen.clear()
+        first, _ = env.reset(seed=3)
+        assert first.shape == (5, 7, 3) == env.observation_space.shape and all(np.array_equal(first[..., i], seen[0]) for i in range(3))
+        second, third, fourth = (env.step(0)[0] for _ in range(3))
+        assert [np.array_equal(second[..., i], seen[j]) for i, j in enumerate((1, 0, 0))] == [True] * 3
+        assert [np.array_equal(third[..., i], seen[j]) for i, j in enumerate((2, 1, 0))] == [True] * 3
+        assert [np.array_equal(fourth[..., i], seen[j]) for i, j in enumerate((3, 2, 1))] == [True] * 3
+    assert grey(np.array([[[0, 3, 8]]], np.uint8)).tolist() == [[4]]
 
 
 def test_a_background_becomes_0_of_the_pixels_that_a_model_sees() -> None:
@@ -245,9 +265,9 @@ def pong() -> Any:
 
 @pytest.mark.slow
 def test_the_expert_of_pong_wins_points(pong: Any) -> None:
-    assert pong.spaces.observation == Image(80, 80, 1) and pong.spaces.action == Discrete(6)
+    assert pong.spaces.observation == Image(80, 80, 3) and pong.spaces.action == Discrete(6)
     observation, rewards = pong.reset(0), []
-    assert observation.shape == (80, 80, 1) and len(np.unique(observation)) > 2
+    assert observation.shape == (80, 80, 3) and len(np.unique(observation)) > 2
     while rewards.count(1.0) + rewards.count(-1.0) < 2:
         rewards.append(pong.step(pong.expert()).reward)
     assert sum(rewards) == 2

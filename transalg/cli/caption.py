@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Caption:
     """Say what images show: transalg caption RUN --image letter.png.
 
-    An image of another size than the task's is resized, and its colours become grey where the task's images are grey.
+    An image of another size than the task's is resized, and its colours become grey where the task's images are grey. The built-in glyphs are
+    white on black; --invert turns dark letters on a light ground into such.
     """
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -34,6 +35,8 @@ class Caption:
     """Maximum number of tokens."""
     seed: Seed = 0
     """Of the sampling."""
+    invert: Flag = False
+    """Make black white and white black first."""
     json: Flag = False
     """Print JSON lines."""
     device: Device = "cpu"
@@ -50,7 +53,7 @@ class Caption:
         task = run.captioned(self.task)
         space = run.spaces(task).observation
         assert isinstance(space, Image)
-        images = [read_image(path, space) for path in self.image]
+        images = [read_image(path, space, self.invert) for path in self.image]
         texts = run.caption(images, task, ell_gen=self.ell_gen, tau=self.tau, seed=self.seed)
         for path, text in zip(self.image, texts, strict=True):
             if self.json:
@@ -59,7 +62,7 @@ class Caption:
                 print(shown(text if len(texts) == 1 else f"{path}: {text}"))
 
 
-def read_image(path: Path, space: "Image") -> "Array":
+def read_image(path: Path, space: "Image", invert: bool = False) -> "Array":
     """The pixels of a file as a space has them."""
     import numpy as np
     from PIL import Image as Pictures
@@ -67,11 +70,14 @@ def read_image(path: Path, space: "Image") -> "Array":
 
     try:
         with Pictures.open(path) as picture:
-            fitted = picture.convert("L" if space.c == 1 else "RGB").resize((space.w, space.h))
-    except (UnidentifiedImageError, OSError) as error:
+            black = Pictures.new("RGBA", picture.size, "black")  # behind what is transparent
+            flat = Pictures.alpha_composite(black, picture.convert("RGBA"))
+            fitted = flat.convert("L" if space.c == 1 else "RGB").resize((space.w, space.h))
+    except (UnidentifiedImageError, OSError, SyntaxError, Pictures.DecompressionBombError) as error:
         reason = getattr(error, "strerror", None) or "it is no image that Pillow knows"
         raise ValueError(f"{path}: cannot be read: {reason}") from error
-    return np.asarray(fitted).reshape(space.h, space.w, space.c)
+    pixels = np.asarray(fitted).reshape(space.h, space.w, space.c)
+    return 255 - pixels if invert else pixels
 
 
 CaptionVerb = Annotated[Caption, tyro.conf.subcommand("caption")]

@@ -49,7 +49,7 @@ class Demo:
     which: Annotated[Literal["text", "gato"], tyro.conf.Positional, tyro.conf.arg(metavar="[text|gato]", help_behavior_hint="")] = "text"
     """text: three models of text; gato: one model for all modalities."""
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo")
-    """The folder for the three runs and a picture of their curves."""
+    """The folder for what is trained and for pictures of it."""
 
     def run(self) -> None:
         if self.which == "gato":

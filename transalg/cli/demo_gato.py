@@ -23,7 +23,7 @@ PROMPT = "The "
 FACES = 16  # glyphs in the picture
 
 
-def demo(out: Path, steps: int | None = None, episodes: int = EPISODES) -> None:
+def demo(out: Path) -> None:
     """Train one model, and show what it can do."""
     from transalg.cli.evaluate import task_table
     from transalg.cli.pictures import write_picture
@@ -38,18 +38,17 @@ def demo(out: Path, steps: int | None = None, episodes: int = EPISODES) -> None:
 
     console, start, run_folder = terminal.console(), time.monotonic(), out / "gato"
     config_file = run_folder / "config.toml"
-    if config_file.exists() and read_toml(config_file).get("task") != "gato":
+    if config_file.exists() and tuple(read_toml(config_file).get("data") or ()) != TASKS:
         raise ValueError(f"{run_folder}: holds another run; give --out another folder")
     console.print("\n[bold]1. One model (Gato) learns to balance, to swing up, to drive, to read letters and to write[/]", markup=True)
-    options = OPTIONS | ({"train": {"steps": steps}} if steps else {})
     with Watch(console) as watch:
-        outcome = train(Config.from_dict(options), run_folder, overwrite=True, report=watch)
+        outcome = train(Config.from_dict(OPTIONS), run_folder, overwrite=True, report=watch)
     if outcome.reason == "interrupted":
         sys.exit(130)
     run = Run.load(run_folder)
-    console.print(f"\n[bold]2. It plays[/] {episodes} episodes of each world, and captions what it has never seen:", markup=True)
+    console.print(f"\n[bold]2. It plays[/] {EPISODES} episodes of each world, and captions what it has never seen:", markup=True)
     with Watch(console) as watch:
-        results = evaluate_tasks(run, episodes=episodes, report=watch)
+        results = evaluate_tasks(run, episodes=EPISODES, report=watch)
     console.print(task_table(results))
     for name in TASKS[:3]:
         play(run, find_task(run, name), out / f"{name}.gif")
@@ -65,20 +64,22 @@ def demo(out: Path, steps: int | None = None, episodes: int = EPISODES) -> None:
     minutes, seconds = divmod(round(time.monotonic() - start), 60)
     console.print(f"\n{minutes} min {seconds} s. Now yours:")
     for command in NEXT:
-        console.print(f"   [bold]{marked(command.format(run=run_folder))}[/]", markup=True)
+        console.print(f"   [bold]{marked(command.format(run=run_folder, out=out))}[/]", markup=True)
 
 
 NEXT = (
     "transalg play {run} --env pendulum --out pendulum.gif",
-    "transalg caption {run} --image letter.png",
+    "transalg caption {run} --image {out}/letter.png",
     "transalg evaluate {run} --no-prompt",
-    "transalg gato record CliffWalking-v1 --out episodes/cliff",
+    "transalg gato record CartPole --out episodes/cartpole",
 )
 
 
 def _captions(run: "Run", results: "list[TaskFigures]", out: Path, console: Console) -> None:
-    """Some letters of the face that is held out, with their captions."""
+    """Some letters of the face that is held out, with their captions; and one of them as a file to try."""
+    import numpy as np
     from matplotlib.figure import Figure
+    from PIL import Image
 
     from transalg.atomic import atomic_write
     from transalg.evaluation.tasks import find_task
@@ -97,6 +98,8 @@ def _captions(run: "Run", results: "list[TaskFigures]", out: Path, console: Cons
         axes.set_title(examples[i]["prediction"].lower(), fontsize=6, color="black" if right else "red")
     with atomic_write(out, "wb") as file:
         figure.savefig(file, format="png", dpi=120)
+    with atomic_write(out.with_name("letter.png"), "wb") as file:
+        Image.fromarray(np.asarray(image)[..., 0]).save(file, format="png")
     for i in chosen[:4]:
         console.print(Text.assemble("   › ", (examples[i]["target"], "cyan"), f" → {examples[i]['prediction']}"))
     console.print(f"   More in {out}")

@@ -95,7 +95,8 @@ class Episodes:
                 values[name] = _spread(episode.texts[name], first, last)
             else:
                 rows = file.get_slice(name)[episode.start + first : episode.start + last]
-                values[name] = self._checked(leaf, rows, f"{self.folder / episode.file}: {name} of episode {number + 1}")
+                where = f"{self.folder / episode.file}: {name} of episode {number + 1}"
+                values[name] = self._checked(leaf, rows, where, is_action=name.partition("/")[0] == ACTION)
         explored = file.get_slice(EXPLORED)[episode.start + first : episode.start + last]
         observed = {path: values[tensor_name(OBSERVATION, path)] for path in leaves(self.spaces.observation)}
         done = {path: values[tensor_name(ACTION, path)] for path in leaves(self.spaces.action)}
@@ -106,11 +107,21 @@ class Episodes:
         return list(dict.fromkeys(text for runs in self.episodes[number].texts.values() for _, text in runs))
 
     @staticmethod
-    def _checked(leaf: Leaf, rows: Array, where: str) -> Array:
+    def _checked(leaf: Leaf, rows: Array, where: str, *, is_action: bool) -> Array:
+        """Observations beyond the ends of a box count as the end; actions have to be possible."""
         if isinstance(leaf, Discrete) and rows.size and not (rows.min() >= 0 and rows.max() < leaf.n):
             raise ValueError(f"{where}: expected integers from 0 to {leaf.n - 1}, got {rows.min()} to {rows.max()}; {REPAIR}")
         if isinstance(leaf, Box) and np.isnan(rows).any():
             raise ValueError(f"{where}: expected numbers, got NaN; {REPAIR}")
+        if (
+            isinstance(leaf, Box)
+            and is_action
+            and rows.size
+            and not (rows.min() >= np.float32(leaf.low) and rows.max() <= np.float32(leaf.high))
+        ):
+            raise ValueError(
+                f"{where}: expected actions from {leaf.low:g} to {leaf.high:g}, got {rows.min():g} to {rows.max():g}; {REPAIR}"
+            )
         return rows
 
     # Reading, with checks ----------------------------------------------------------------------------------------------
@@ -128,6 +139,9 @@ class Episodes:
         for score in ("expert", "random"):
             if not _is_score(meta.get(score)):
                 raise ValueError(f"{path}: expected a number or null as {score}, got {meta[score]!r}")
+        expert, random = meta.get("expert"), meta.get("random")
+        if expert is not None and random is not None and not expert > random:
+            raise ValueError(f"{path}: expected an expert that is better than random actions, got {expert:g} and {random:g}")
         return meta
 
     def _index(self) -> list[Episode]:
@@ -149,6 +163,8 @@ class Episodes:
         if episode.start < 0 or episode.steps < 1 or episode.start + episode.steps > rows:
             wanted = f"{episode.start} to {episode.start + episode.steps}"
             raise ValueError(f"{where}: expected rows of {episode.file}, which has {rows}, got {wanted}; {REPAIR}")
+        if self.spaces.document and episode.steps != 1:
+            raise ValueError(f"{where}: expected one document, an episode of 1 timestep, got {episode.steps} timesteps; {REPAIR}")
         return episode
 
     def _rows(self, name: str) -> int:
@@ -167,7 +183,10 @@ class Episodes:
         tensors = set(file.keys())
         if EXPLORED not in tensors:
             raise ValueError(f"{path}: expected the tensor {EXPLORED}, got {', '.join(sorted(tensors)) or 'none'}; {REPAIR}")
-        rows = file.get_slice(EXPLORED).get_shape()[0]
+        shape = file.get_slice(EXPLORED).get_shape()
+        if len(shape) != 1:
+            raise ValueError(f"{path}: {EXPLORED}: expected a value for each timestep, got the shape {tuple(shape)}; {REPAIR}")
+        rows = shape[0]
         for name, (dtypes, shape) in {EXPLORED: (("BOOL",), ()), **self._expected()}.items():
             if name not in tensors:
                 raise ValueError(f"{path}: expected the tensor {name}, got none; {REPAIR}")

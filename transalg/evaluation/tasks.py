@@ -58,16 +58,17 @@ def learned_tasks(run: Run, report: Report | None = None, *, data: bool = True) 
     report = report or Report()
     if not run.episodes:
         raise ValueError(f"{run.folder}: expected a model for gato, got one for {run.task}")
-    tasks = list[LearnedTask]()
-    for each, name in zip(run.episodes, several(run.config.data), strict=True):
-        episodes = None
-        if data:
-            try:
-                (episodes,) = folders([name], run.folder, report)
-            except ValueError as error:
-                report.note(f"{each['name']}: without its episodes there are no demonstrations: {error}")
-        tasks.append(LearnedTask(each["name"], each["world"], run.spaces(each["name"]), each.get("expert"), each.get("random"), episodes))
-    return tasks
+    return [_learned(run, number, report, data) for number in range(len(run.episodes))]
+
+
+def _learned(run: Run, number: int, report: Report, data: bool) -> LearnedTask:
+    each, episodes = run.episodes[number], None
+    if data:
+        try:
+            (episodes,) = folders([several(run.config.data)[number]], run.folder, report)
+        except ValueError as error:
+            report.note(f"{each['name']}: without its episodes there are no demonstrations: {error}")
+    return LearnedTask(each["name"], each["world"], run.spaces(each["name"]), each.get("expert"), each.get("random"), episodes)
 
 
 def find_task(run: Run, name: str, report: Report | None = None) -> LearnedTask:
@@ -75,7 +76,7 @@ def find_task(run: Run, name: str, report: Report | None = None) -> LearnedTask:
     tasks = learned_tasks(run, report, data=False)
     for i, task in enumerate(tasks):
         if name in (task.name, task.world):
-            return learned_tasks(run, report)[i]
+            return _learned(run, i, report or Report(), data=True)
     raise ValueError(f"--env: expected one of the tasks of {run.folder}, {', '.join(task.name for task in tasks)}; got {name!r}")
 
 

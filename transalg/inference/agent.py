@@ -97,7 +97,11 @@ def control(
 
     An action is drawn from q ∝ P̂^{1/τ} on the range 𝒜_i of each of its elements: no other token is possible. τ is the world's unless given.
     """
+    if not worlds:
+        raise ValueError("worlds: expected at least one, got none")
     tau = real("tau", worlds[0].tau if tau is None else tau, "[0, ∞]")
+    if len(seeds) != len(worlds):
+        raise ValueError(f"seeds: expected one for each of {len(worlds)} worlds, got {len(seeds)}")
     spaces = worlds[0].spaces
     ranges = action_ranges(spaces.action, vocabulary)
     memory = Memory(model, prompts or [None] * len(worlds))

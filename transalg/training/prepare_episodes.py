@@ -87,9 +87,15 @@ def vocabulary_of(config: Config, tasks: Sequence[Episodes]) -> Tokenizer:
         if not Path(kind).is_file():
             raise ValueError(f"--tokenizer: expected char, word, bpe, or a tokenizer.json, got {kind!r}")
         return Tokenizer.load(kind)
-    texts = [text for task in tasks for number in task.members(TRAIN) for text in task.texts(int(number))]
+    texts = [text for task in tasks for text in _vocabulary_texts(task)]
     size = config.vocab_size or (size_for_text(texts) if kind == "bpe" else None)
     return train(kind, texts or [" "], size, min_count=2)  # type: ignore[arg-type]
+
+
+def _vocabulary_texts(task: Episodes) -> list[str]:
+    """What a model is to write, as often as it is there; but what it only reads once: the same mission has thousands of episodes."""
+    texts = [text for number in task.members(TRAIN) for text in task.texts(int(number))]
+    return texts if task.spaces.answers else list(dict.fromkeys(texts))
 
 
 def validation_rows(tasks: Sequence[Episodes], vocabulary: Vocabulary, ell_max: int) -> NumberedRows | None:

@@ -51,6 +51,30 @@ class Bot:
             raise ExpertLostError(f"BabyAIBot: expected a plan, got {type(error).__name__}") from error
 
 
+class LastFrames(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Grey pictures of this moment and the two before it, as three channels: a patch then shows how its ball moves. At first all are alike."""
+
+    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
+        super().__init__(env)
+        assert env.observation_space.shape is not None
+        self.observation_space = gymnasium.spaces.Box(0, 255, (*env.observation_space.shape[:2], 3), np.uint8)
+        self.frames: list[Any] = []
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = super().reset(**options)
+        self.frames = [self._grey(observation)] * 3
+        return np.stack(self.frames, axis=-1), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        self.frames = [self._grey(observation), *self.frames[:2]]
+        return np.stack(self.frames, axis=-1), reward, terminated, truncated, info
+
+    @staticmethod
+    def _grey(picture: Any) -> Any:
+        return np.rint(picture.mean(-1)).astype(np.uint8)
+
+
 def _view(env: Any) -> Any:
     from minigrid.wrappers import RGBImgPartialObsWrapper
 
@@ -63,7 +87,7 @@ SETUPS = {  # by the beginning of the name; the longest that fits
     "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, expert=Bot, goal=True, tau=PARTIAL),
     "ALE/": Setup("ale_py", "atari"),
     "ALE/Pong-v5": Setup(
-        "ale_py", "atari", Pixels(crop=(34, 194), size=(80, 80), grey=True, background=78), expert=PongExpert, scored=5, goal=True
+        "ale_py", "atari", Pixels(crop=(34, 194), size=(80, 80), background=78), LastFrames, expert=PongExpert, scored=5, goal=True
     ),
 }
 

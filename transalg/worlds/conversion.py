@@ -22,14 +22,11 @@ class Pixels:
     crop: tuple[int, int] | None = None  # rows
     size: tuple[int, int] | None = None  # height and width to resize to
     pad: bool = False  # with black, to a multiple of the patch
-    grey: bool = False
     background: int | None = None  # a brightness that becomes 0 in [−1, 1], to which no kernel answers; others are half as far from it
 
     def __call__(self, image: Array) -> Array:
         if self.crop:
             image = image[slice(*self.crop)]
-        if self.grey and image.shape[-1] == 3:
-            image = np.rint(image.mean(-1, keepdims=True)).astype(np.uint8)
         if self.size and image.shape[:2] != self.size:
             h, w = self.size
             planes = [Pictures.fromarray(plane).resize((w, h), Pictures.Resampling.BOX) for plane in np.moveaxis(image, -1, 0)]
