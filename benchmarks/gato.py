@@ -46,9 +46,9 @@ def single(folder: Path) -> None:
 
 
 RECORDED = {  # episodes, share in the tokens
-    "BabyAI-GoToLocal-v0": (40_000, 5.0),
-    "BabyAI-PickupLoc-v0": (40_000, 7.0),
-    "ALE/Pong-v5": (40, 6.0),
+    "BabyAI-GoToLocal-v0": (40_000, 4.0),
+    "BabyAI-PickupLoc-v0": (40_000, 5.0),
+    "ALE/Pong-v5": (40, 4.0),
 }
 
 
@@ -57,14 +57,15 @@ def eight(folder: Path) -> None:
     for (name, (count, _)), out in zip(RECORDED.items(), episodes, strict=True):
         if not out.is_dir():
             transalg("gato", "record", name, "--out", out, "--episodes", count, "--noise", 0.1)
-    weights = [*WEIGHTS, *(share for _, share in RECORDED.values())]
+    weights = [*EIGHT_WEIGHTS, *(share for _, share in RECORDED.values())]
     run = trained(folder / "eight", "--data", *TASKS, *episodes, "--weights", *weights, *EIGHT)
     for flags in ([], ["--no-prompt"]):
         print(f"  {' '.join(flags) or 'as it is'}")
         evaluated(run, *flags)
 
 
-EIGHT = ["--model.ell-max", 256, "--train.batch-tokens", 1024, "--train.steps", 45_000, "--train.threads", 1]
+EIGHT_WEIGHTS = (0.5, 3.0, 0.5, 3.0, 2.5)  # of the built-in tasks
+EIGHT = ["--train.steps", 22_000]
 
 if __name__ == "__main__":
     main(__doc__, {"one": one, "single": single, "eight": eight})

@@ -149,6 +149,7 @@ def cut(folder: Path) -> None:
         (lambda f: edit(f, "meta.json", name=3), "meta.json: expected a text as name, got 3"),
         (lambda f: edit(f, "meta.json", expert="good"), "meta.json: expected a number or null as expert, got 'good'"),
         (lambda f: edit(f, "meta.json", random=float("nan")), "meta.json: expected a number or null as random, got nan"),
+        (lambda f: edit(f, "meta.json", expert=-3.0), "meta.json: expected an expert that is better than random actions, got -3 and -3"),
         (lambda f: (f / "episodes.jsonl").unlink() or os.mkfifo(f / "episodes.jsonl"), "episodes.jsonl: expected a file, got none"),
         (lambda f: edit(f, "meta.json", action=None), "meta.json: action: expected a kind, one of box"),
         (lambda f: edit(f, "meta.json", observation={"kind": "image", "h": 7, "w": 16}), "meta.json: image: expected a height"),
@@ -162,6 +163,10 @@ def cut(folder: Path) -> None:
         (
             lambda f: edit(f, "episodes.jsonl", texts={"observation/mission": [[0, "a"], [0, "b"]]}),
             r"episodes.jsonl:1: expected texts of observation/mission in the order of timesteps, got \[0, 0\]",
+        ),
+        (
+            lambda f: tensors(f, explored=np.array(True)),
+            r"00000.safetensors: explored: expected a value for each timestep, got the shape \(\); record it again",
         ),
         (lambda f: tensors(f, explored=None), "00000.safetensors: expected the tensor explored, got action/gear, "),
         (lambda f: tensors(f, action__gear=None), "00000.safetensors: expected the tensor action/gear, got none"),
@@ -189,6 +194,11 @@ def test_broken_values_are_refused_when_they_are_read(folder: Path) -> None:
     tensors(folder, action__gear=np.zeros(13, np.int64), observation__body__speed=np.full((13, 3), np.nan, np.float16))
     with pytest.raises(ValueError, match="observation/body/speed of episode 3: expected numbers, got NaN; record it again"):
         Episodes(folder).steps(2)
+    tensors(folder, observation__body__speed=np.full((13, 3), 9, np.float32), action__steer=np.full((13, 2), 1.5, np.float32))
+    with pytest.raises(ValueError, match=r"action/steer of episode 3: expected actions from -1 to 1, got 1.5 to 1.5; record it again"):
+        Episodes(folder).steps(2)
+    tensors(folder, action__steer=np.ones((13, 2), np.float32))
+    assert (Episodes(folder).steps(2).observation["body/speed"] == 9).all(), "what is seen may be anything"
 
 
 def test_no_folder(tmp_path: Path) -> None:
@@ -300,6 +310,15 @@ def test_rows_with_texts_have_whole_timesteps(folder: Path) -> None:
         s = rows.row(0, n).sequence
         assert 0 < len(s) <= 60 and s.kind[-1] == ACT and len(s.patches) == 2 * (s.kind == SEP).sum()
         assert (s.kind == ACT).sum() == 3 * (s.kind == SEP).sum()
+
+
+def test_an_episode_of_documents_is_one_document(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "d", name="d", observation=Dictionary(), action=Text()) as recorder:
+        recorder.add({}, "go")
+        recorder.add({}, "the")
+        recorder.end()
+    with pytest.raises(ValueError, match=r"episodes.jsonl:1: expected one document, an episode of 1 timestep, got 2 timesteps"):
+        Episodes(tmp_path / "d")
 
 
 def test_documents(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from transalg.runs.config import Config
 from transalg.tasks import find
 from transalg.tokenization import train as make_tokenizer
 from transalg.tokenization.modalities import Vocabulary, action_ranges, concatenate, decode_action, encode_observation
+from transalg.training.prepare_episodes import _vocabulary_texts
 from transalg.training.report import Report
 from transalg.training.start import train
 from transalg.worlds import make as worlds
@@ -266,6 +267,22 @@ def test_a_world_says_the_temperature_unless_another_is_chosen(run: Run) -> None
         return [each.ids for each in decisions]
 
     assert actions(Warm, None) == actions(Car, float("inf")) != actions(Car, None) == actions(Warm, 0.0)
+
+
+def test_worlds_without_seeds_are_refused(run: Run) -> None:
+    with pytest.raises(ValueError, match="seeds: expected one for each of 2 worlds, got 1"):
+        run.play([Car(), Car()])
+    with pytest.raises(ValueError, match="worlds: expected at least one, got none"):
+        run.play([], seeds=[])
+
+
+def test_a_mission_of_many_episodes_is_one_text_of_the_vocabulary(folders: dict[str, Path]) -> None:
+    """But what is to be written counts as often as it is there."""
+    texts = {name: _vocabulary_texts(Episodes(folder)) for name, folder in folders.items()}
+    car = Episodes(folders["car"])
+    assert len(car.members("train")) > 1 and len(texts["car"]) == len(set(texts["car"]))
+    counts = Counter(texts["colours"])
+    assert set(counts) == set(COLOURS) and max(counts.values()) > 1
 
 
 def test_a_row_draws_the_same_whoever_else_is_active(run: Run) -> None:
