@@ -392,18 +392,18 @@ ROWS = [
     # Architecture
     Row("sparse", "sparse layers", "--model.band", "lm", flags="--model.band 16", statement="mask.sparse"),
     Row("tied", "weight sharing", "--model.tied", "lm", "--model.tied False", statement="unembedding.tied"),
-    Row("shared", "weight sharing", "--model.shared", "lm", flags="--model.shared 4"),
+    Row("shared", "weight sharing", "--model.shared", "lm", flags="--model.shared 4", statement="sharing.shared"),
     # Training
     Row("adamw", "improved optimizers", "--train.optimizer adamw", "lm", "--train.optimizer sgd", "--train.optimizer adamw"),
     Row("muon", "improved optimizers", "--train.optimizer muon", "lm", "--train.optimizer adamw"),
     Row("minibatches", "minibatches", "--train.batch-size", "lm", BATCH_1),
-    Row("batch-norm", "batch normalization", "--model.norm batch_norm", "lm", flags="--model.norm batch_norm"),
+    Row("batch-norm", "batch normalization", "--model.norm batch_norm", "lm", flags="--model.norm batch_norm", statement="norm.batch_norm"),
     Row("schedule", "learning rate scheduling", "--train.schedule", "lm", "--train.schedule constant --train.warmup 0"),
     Row("initialisation", "weight initialization", "--model.init-std", "lm", "--model.init-std 1"),
     Row("pre-training", "pre-training", "--init", "TREC", "--model.L 2 --model.positions rotary", measure=pretrained),
     Row("ensembling", "ensembling", "transalg evaluate RUN RUN RUN", "TREC", measure=ensembled),
-    Row("multi-task", "multi-task", "transalg train multi", "500 of TREC", measure=multi_task),
-    Row("adversarial", "adversarial", "--train.adversarial", "TREC", flags="--train.adversarial 0.1"),
+    Row("multi-task", "multi-task", "transalg train multi", "500 of TREC", measure=multi_task, statement="classification.MultiTaskClassifier"),
+    Row("adversarial", "adversarial", "--train.adversarial", "TREC", flags="--train.adversarial 0.1", statement="adversarial.adversarial_loss"),
     # Regularization
     Row("weight-decay", "weight decay", "--train.weight-decay", "lm", "--train.weight-decay 0"),
     Row("early-stopping", "early stopping", "--train.patience", "TREC", LONG, f"{LONG} --train.patience 2"),

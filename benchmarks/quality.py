@@ -236,7 +236,9 @@ def cmudict(folder: Path) -> None:
     print(f"  {seconds:.0f} s of training; validation loss {curve}", flush=True)
     for beams in (1, 5):
         figures = measured(run, "--data", folder / "cmudict-test.jsonl", "--beams", beams)
-        print(f"  {1 - figures['exact match']:.1%} of {figures['pairs']:,} words wrong with {beams} beams", flush=True)
+        print(
+            f"  {1 - figures['exact match']:.1%} of {figures.get('sources', figures['pairs']):,} words wrong with {beams} beams", flush=True
+        )
 
 
 CMUDICT = ["--train.batch-size", "128", "--train.steps", "12300"]

@@ -607,6 +607,8 @@ GATO = [
     Mutant("Bin", "min(max(y, -1.0), 1.0)", "y", BINS + "test_every_number_has_a_bin_with_and_without_mu_law", "formal/bins.py"),
     Mutant("mu_law_inverse", "expm1(abs(y) * log1p(mu * M)) / mu", "expm1(abs(y) * log1p(mu * M))", BINS + "test_mu_law_can_be_undone", "formal/bins.py"),
     Mutant("GatoControl", '[*s, *o, Token("sep", sep)]', "[*s, *o]", AGENT + "test_control_writes_observations_separators_and_actions", "formal/agent.py"),
+    Mutant("GatoEmbedding", "else theta_e.W_e[:, s.x]", 'else theta_e.W_e[:, s.x] * (s.kappa != "sep")', KINDS, "formal/gato.py"),
+    Mutant("Gato._line_2", "X = token_rows(self, self.hyper, ids)", "X = token_rows(self, self.hyper, ids) * (kind != 3)[:, None]", MIXED + "test_any_combination_of_departures", "model/gato.py"),
     Mutant("Index", "ceil(N * b)", "ceil(N * b) + 1", G + "test_an_index_is_in_its_interval", "formal/gato.py"),
     Mutant("Gato", "Mask: Masks = unidirectional", "Mask: Masks = lambda ell, l: torch.ones(ell, ell, dtype=torch.bool)", G + "test_a_token_changes_no_earlier_column_of_P_and_its_own", "formal/gato.py"),
     Mutant("GatoTraining", "ids[T + 1], T", "ids[T + 1], T + 1", AGENT + "test_one_step_is_the_gradient_of_the_masked_log_loss", "formal/agent.py"),

@@ -22,7 +22,7 @@ MOVING, STILL = ".gif", ".png"
 class Play:
     """Let Gato act in one of its worlds: transalg play RUN --env cartpole --out cartpole.gif.
 
-    A GIF shows every timestep, a PNG some of them side by side; beside each is P̂ of the action, on its range 𝒜_i.
+    A GIF shows the first timesteps, a PNG some of all side by side; beside each is P̂ of the action, on its range 𝒜_i.
     """
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]

@@ -41,6 +41,6 @@ class Settings:
     ell_gen: Annotated[int | None, limits("[0, 1000000]")] = None
     """Algorithms 14 and 15: how many tokens to generate at most. (default: 4; with --run, Algorithm 15 ends as `transalg predict` does)"""
     tau: Annotated[float | None, limits("[0, ∞]", float)] = None
-    """Algorithms 14 and 15: the temperature τ, from 0 to inf. (default: 1; with --run, that of `transalg generate` and `predict`)"""
+    """Algorithms 14 and 15: the temperature τ, from 0 to inf. (default: 0.5; with --run, that of `transalg generate` and `predict`)"""
     w: Annotated[int, limits("[1, 1000000]")] = 4
     """Mistral: the width of its window."""

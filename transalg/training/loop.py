@@ -222,7 +222,7 @@ class Loop:
             if self.sample.read is not None and steps:  # and all rows at the end
                 overhead += validation_cost(rows, ALL, decoded=False) / (self.prepared.step_tokens * steps)
         to_go = time_to_go(seconds, steps, overhead)
-        for line in (estimate(to_go, peak_memory(self.world.device)), shorter(self.config, self.prepared.steps, to_go)):
+        for line in (estimate(to_go, peak_memory(self.world.device)), shorter(self.config, self.prepared.steps, self.state.step, to_go)):
             if line:
                 self.report.note(line)
 

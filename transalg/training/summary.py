@@ -101,11 +101,11 @@ def shown_time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def shorter(config: Config, steps: int, to_go: float) -> str | None:
-    """For a long run, the options that shorten it."""
+def shorter(config: Config, steps: int, done: int, to_go: float) -> str | None:
+    """For a long run, the options that shorten it; a resumed one has done some of its steps already."""
     if to_go <= LONG:
         return None
-    share = LONG / to_go
+    share = (done + (steps - done) * LONG / to_go) / steps
     options = config.train
     length = f"--train.epochs {options.epochs * share:.2g}" if options.epochs else f"--train.steps {max(1, round(steps * share))}"
-    return f"shorter    {length} takes {shown_time(LONG)}; a smaller --model.ell-max helps too"
+    return f"shorter    {length} takes {shown_time(LONG)}{' more' if done else ''}; a smaller --model.ell-max helps too"

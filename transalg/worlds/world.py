@@ -65,7 +65,7 @@ class World(ABC):
 
     def expert(self) -> Any:
         """What an expert does in this state."""
-        raise ValueError(f"{self.name}: expected a world with an expert, got one without")
+        raise ValueError(f"{self.name}: expected a world with an expert, got one without; Python can give one, see docs/gato.md, Recording")
 
     def random(self, rng: np.random.Generator) -> Any:
         """An action drawn uniformly; where a box has no end, from a normal distribution."""
