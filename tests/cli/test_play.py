@@ -10,6 +10,8 @@ import tomli_w
 from PIL import Image
 
 from tests.tasks.episodes import options, write
+from transalg.cli.caption import read_image
+from transalg.tokenization.spaces import Image as Space
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,20 @@ def test_pictures(transalg: Any, trained: Path, tmp_path: Path) -> None:
         assert still.size == (4 * 270, 2 * 160)
 
 
+def test_evaluate_one_task(transalg: Any, trained: Path) -> None:
+    status, out, err = transalg("evaluate", str(trained), "--task", "colours", "--json")
+    assert (status, err) == (0, "") and list(json.loads(out)) == ["colours"]
+
+
+def test_invert_makes_black_white(tmp_path: Path) -> None:
+    """And what is transparent is black."""
+    Image.new("L", (16, 16), 30).save(tmp_path / "a.png")
+    Image.new("RGBA", (16, 16), (200, 200, 200, 0)).save(tmp_path / "b.png")
+    space = Space(16, 16, 1)
+    assert (read_image(tmp_path / "a.png", space) == 30).all() and (read_image(tmp_path / "a.png", space, invert=True) == 225).all()
+    assert (read_image(tmp_path / "b.png", space) == 0).all()
+
+
 def test_caption_and_generate(transalg: Any, trained: Path, tmp_path: Path) -> None:
     Image.new("RGB", (20, 9), "white").save(tmp_path / "white.png")
     status, out, err = transalg("caption", str(trained), "--image", str(tmp_path / "white.png"), "--json")
@@ -82,6 +98,7 @@ def test_caption_and_generate(transalg: Any, trained: Path, tmp_path: Path) -> N
             ["caption", "RUN", "--image", "text.png", "--task", "taxi"],
             "--task: expected a task whose images have captions, colours; got taxi",
         ),
+        (["evaluate", "RUN", "--task", "chess"], "--task: expected one of the tasks of"),
         (["evaluate", "RUN", "--data", "x"], "--data: expected none for gato, which is evaluated on its own tasks"),
         (["evaluate", "RUN", "--episodes", "1"], "--episodes: expected a whole number from 2 to 1,000,000, got 1"),
         (["classify", "RUN", "--text", "a"], "a model for gato cannot classify; it can play, caption, generate"),

@@ -19,6 +19,7 @@ from transalg.cli.using import (
     Flag,
     Head,
     MaybeFile,
+    MaybeText,
     Quantize,
     Runs,
     check_output,
@@ -62,6 +63,8 @@ class Evaluate:
     too_long: Annotated[Literal["error", "skip", "cut"] | None, tyro.conf.arg(metavar="{error,skip,cut}", help_behavior_hint="")] = None
     """What to do with pairs and labelled texts longer than the model takes; by default they are cut, with a note, but the run's own
     validation set is treated as in training."""
+    task: MaybeText = None
+    """One of gato's tasks, or its world; by default all of them."""
     episodes: Annotated[int | None, limits("[2, 1000000]")] = None
     """Episodes of each world that gato plays, 50 unless given."""
     tau: MaybeTau = None
@@ -95,8 +98,9 @@ class Evaluate:
         if find(run.task).records == "episodes":
             self._tasks(run, console)
             return
-        for option in ("episodes", "tau", "no_prompt", "no_images"):
-            if getattr(self, option):
+        for option in ("task", "episodes", "tau", "no_prompt", "no_images"):
+            value = getattr(self, option)
+            if value is not None and value is not False:
                 raise ValueError(f"--{option.replace('_', '-')}: expected a model for gato, which acts; got one for {run.task}")
         if self.predictions and find(run.task).records == "documents":
             raise ValueError(f"--predictions: a model for {run.task} predicts every token; there is no list of them")
@@ -159,6 +163,7 @@ class Evaluate:
                 prompts=not self.no_prompt,
                 images=not self.no_images,
                 seed=self.seed,
+                task=self.task,
                 report=watch,
             )
         if self.predictions:

@@ -71,13 +71,13 @@ def _learned(run: Run, number: int, report: Report, data: bool) -> LearnedTask:
     return LearnedTask(each["name"], each["world"], run.spaces(each["name"]), each.get("expert"), each.get("random"), episodes)
 
 
-def find_task(run: Run, name: str, report: Report | None = None) -> LearnedTask:
+def find_task(run: Run, name: str, report: Report | None = None, option: str = "--env") -> LearnedTask:
     """The task of this name, or of the world of this name."""
     tasks = learned_tasks(run, report, data=False)
     for i, task in enumerate(tasks):
         if name in (task.name, task.world):
             return _learned(run, i, report or Report(), data=True)
-    raise ValueError(f"--env: expected one of the tasks of {run.folder}, {', '.join(task.name for task in tasks)}; got {name!r}")
+    raise ValueError(f"{option}: expected one of the tasks of {run.folder}, {', '.join(task.name for task in tasks)}; got {name!r}")
 
 
 def gato_of(run: Run) -> tuple[Gato, Vocabulary]:
@@ -112,9 +112,10 @@ def evaluate_tasks(
     prompts: bool = True,
     seed: int = 0,
     images: bool = True,
+    task: str | None = None,
     report: Report | None = None,
 ) -> list[TaskFigures]:
-    """Every task of a run: `episodes` episodes of each world, all captions and all prose that are held out.
+    """Every task of a run, or the one that is named: `episodes` episodes of each world, all captions and all prose that are held out.
 
     Episodes start with a demonstration, unless there are to be no prompts. Without `images`, patches are blank: what captions then are right,
     the model says from the language alone.
@@ -122,14 +123,14 @@ def evaluate_tasks(
     report = report or Report()
     model, vocabulary = gato_of(run)
     results = list[TaskFigures]()
-    for task in learned_tasks(run, report):
-        if task.spaces.document:
-            results.append(TaskFigures(task.name, _prose(model, vocabulary, task)))
-        elif task.spaces.answers:
-            results.append(_captions(model, vocabulary, task, images))
+    for each in learned_tasks(run, report) if task is None else [find_task(run, task, report, "--task")]:
+        if each.spaces.document:
+            results.append(TaskFigures(each.name, _prose(model, vocabulary, each)))
+        elif each.spaces.answers:
+            results.append(_captions(model, vocabulary, each, images))
         else:
-            figures = _returns(run, task, integer("episodes", episodes, 2), tau, prompts, seed, report)
-            results.append(TaskFigures(task.name, figures))
+            figures = _returns(run, each, integer("episodes", episodes, 2), tau, prompts, seed, report)
+            results.append(TaskFigures(each.name, figures))
     return results
 
 
