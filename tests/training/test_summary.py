@@ -79,7 +79,7 @@ def test_a_long_run_says_how_to_shorten_it(tmp_path: Path) -> None:
     assert shorter(by_steps, 1000, 0, LONG) is None
     assert "--train.steps 250 takes 10 min" in (shorter(by_steps, 1000, 0, 4 * LONG) or "")
     assert "--train.epochs 2 takes 10 min" in (shorter(by_epochs, 1000, 0, 4 * LONG) or "")
-    assert "--train.steps 700 takes 10 min more" in (shorter(by_steps, 1000, 600, 4 * LONG) or ""), "of a resumed run"
+    assert "--train.steps 700 takes 10 min" in (shorter(by_steps, 1000, 600, 4 * LONG) or ""), "of a resumed run"
     assert len(shorter(by_steps, 10**9, 0, 10**4 * LONG) or "") <= WIDTH + 2
 
 

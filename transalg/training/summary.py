@@ -108,4 +108,4 @@ def shorter(config: Config, steps: int, done: int, to_go: float) -> str | None:
     share = (done + (steps - done) * LONG / to_go) / steps
     options = config.train
     length = f"--train.epochs {options.epochs * share:.2g}" if options.epochs else f"--train.steps {max(1, round(steps * share))}"
-    return f"shorter    {length} takes {shown_time(LONG)}{' more' if done else ''}; a smaller --model.ell-max helps too"
+    return f"shorter    {length} takes {shown_time(LONG)}; a smaller --model.ell-max helps too"
