@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks.commandline import DATA, SHAPE, STEPS, final_loss, measured, metrics, missing, transalg, trec_rows, write
 
 LM = shlex.join([*SHAPE, "--train.steps", str(STEPS), "--train.eval-every", str(STEPS)])
+WIDER = "--model.L 4 --model.H 4 --model.d-e 256 --model.ell-max 128 --train.batch-size 12 --train.steps 300 --train.eval-every 300"
 MLM = "--lowercase True --train.steps 1500 --train.batch-size 128 --documents line"
 GATED = "--model.activation SwiGLU --model.d-mlp 341"
 PLAIN = "--model.norm RMSnorm --model.bias none"
@@ -44,6 +45,10 @@ CHOICES = {
             "learned, RMSnorm, no biases": f"--model.positions learned {PLAIN}",
             "rotary, SwiGLU, RMSnorm, no biases": f"{GATED} {PLAIN}",
         },
+    ),
+    "dtype": Choice(
+        *("lm", "lm/tinyshakespeare.txt", WIDER, "validation loss"),
+        {"float32": "--train.dtype float32", "bfloat16": "--train.dtype bfloat16"},
     ),
     "pooling": Choice(
         *("classify", "trec", "", "accuracy"),
