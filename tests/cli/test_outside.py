@@ -81,7 +81,7 @@ def test_every_console_is_that_one() -> None:
         "i",
         "TITLES[name]",
         "explanation",
-        "episodes",
+        "EPISODES",
     }
     for path in ROOT.rglob("*.py"):
         source = path.read_text(encoding="utf-8")
