@@ -47,8 +47,8 @@ def single(folder: Path) -> None:
 
 RECORDED = {  # episodes, share in the tokens
     "BabyAI-GoToLocal-v0": (40_000, 4.0),
-    "BabyAI-PickupLoc-v0": (40_000, 5.0),
-    "ALE/Pong-v5": (40, 4.0),
+    "BabyAI-PickupLoc-v0": (40_000, 7.0),
+    "ALE/Pong-v5": (40, 5.0),
 }
 
 
@@ -64,8 +64,8 @@ def eight(folder: Path) -> None:
         evaluated(run, *flags)
 
 
-EIGHT_WEIGHTS = (0.5, 3.0, 0.5, 3.0, 2.5)  # of the built-in tasks
-EIGHT = ["--train.steps", 22_000]
+EIGHT_WEIGHTS = (0.5, 2.0, 0.3, 2.5, 2.5)  # of the built-in tasks
+EIGHT = ["--model.ell-max", 256, "--train.batch-tokens", 1024, "--train.steps", 22_000]
 
 if __name__ == "__main__":
     main(__doc__, {"one": one, "single": single, "eight": eight})
