@@ -9,7 +9,17 @@ import torch
 
 from tests.training.runs import config, files
 from transalg.training import machine, start
-from transalg.training.machine import BFLOAT16_WIDTH, busy_cores, choose_dtype, choose_threads, computes_in_bfloat16
+from transalg.training.machine import (
+    BFLOAT16_WIDTH,
+    FASTER,
+    bfloat16_speed,
+    busy_cores,
+    choose_dtype,
+    choose_threads,
+    computes_in_bfloat16,
+)
+from transalg.training.prepare import prepare
+from transalg.training.processes import World
 from transalg.training.report import Report
 from transalg.training.start import train
 
@@ -72,14 +82,49 @@ def test_the_load_of_others_is_what_the_cores_did_without_us(tmp_path: Path, mon
     assert busy_cores() == 0.0
 
 
-def test_bfloat16_needs_instructions_and_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [choose_dtype(d_e, True)[0] for d_e in (128, BFLOAT16_WIDTH - 1, BFLOAT16_WIDTH, 768)] == ["float32"] * 2 + ["bfloat16"] * 2
-    assert choose_dtype(768, False) == ("float32", None) and "bfloat16" in (choose_dtype(768, True)[1] or "")
+def test_bfloat16_needs_instructions_width_and_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unasked() -> float:
+        raise AssertionError
+
+    widths = (128, BFLOAT16_WIDTH - 1, BFLOAT16_WIDTH, 768)
+    assert [choose_dtype(d_e, True, lambda: FASTER)[0] for d_e in widths] == ["float32"] * 2 + ["bfloat16"] * 2
+    assert choose_dtype(768, True, lambda: FASTER - 0.01) == ("float32", None)
+    assert choose_dtype(768, False, unasked) == choose_dtype(128, True, unasked) == ("float32", None)
+    said = "bfloat16: 1.7 times as fast as float32 here; --train.dtype float32 is exact"
+    assert choose_dtype(768, True, lambda: 1.7) == ("bfloat16", said)
     for avx, amx in ((False, False), (True, False), (False, True)):
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda avx=avx: avx)
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda amx=amx: amx)
         assert computes_in_bfloat16(torch.device("cpu")) == (avx or amx)
     assert not computes_in_bfloat16(torch.device("mps"))
+
+
+def test_the_speed_of_bfloat16_is_the_median_ratio_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock moves by 6 in float32 and by 2 in bfloat16, but for turns at the start, which allocate, and one that was disturbed."""
+    now, turns, computed = [0.0], [0], list[torch.dtype]()
+
+    def product(X: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+        Y = torch.nn.functional.linear(X, W)
+        if W.shape[0] == 17:  # the second product of a turn
+            computed.append(Y.dtype)
+            turns[0] += 1
+            now[0] += 100.0 if turns[0] in (1, 2, 6) else 6.0 if Y.dtype == torch.float32 else 2.0
+        return Y
+
+    monkeypatch.setattr(machine, "linear", product)
+    monkeypatch.setattr(machine.time, "perf_counter", lambda: now[0])
+    assert bfloat16_speed(17, torch.device("cpu"), tokens=3, rounds=5) == 3.0
+    assert computed == [torch.float32, torch.bfloat16] * 6
+
+
+def test_other_processes_take_what_the_first_one_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(tmp_path)
+    prepared = prepare(config("lm", tmp_path, dtype="auto"), tmp_path / "run", Report())
+    (tmp_path / "config.toml").write_text(config("lm", tmp_path, dtype="bfloat16").toml())
+    monkeypatch.setattr(start, "choose_dtype", lambda *_: ("float32", None))
+    for rank, dtype in ((0, "float32"), (1, "bfloat16")):
+        world = World(rank, 2, torch.device("cpu"))
+        assert start._with_dtype(prepared, tmp_path, world, Report()).config.train.dtype == dtype
 
 
 def saved(run: Path) -> dict[str, Any]:
@@ -91,7 +136,7 @@ def test_what_was_chosen_is_recorded_and_resumed_with(tmp_path: Path, monkeypatc
     files(tmp_path)
     threads, asked = torch.get_num_threads(), []
     monkeypatch.setattr(start, "choose_threads", lambda *_: asked.append("threads") or (threads, "so many threads"))
-    monkeypatch.setattr(start, "choose_dtype", lambda d_e, _: asked.append(d_e) or ("bfloat16", "bfloat16: so"))
+    monkeypatch.setattr(start, "choose_dtype", lambda d_e, *_: asked.append(d_e) or ("bfloat16", "bfloat16: so"))
     notes = Notes()
     train(config("lm", tmp_path, steps=2, threads=None, dtype="auto"), tmp_path / "run", report=notes)
     assert asked == ["threads", 10] and notes.notes[:2] == ["so many threads", "bfloat16: so"]

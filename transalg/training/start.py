@@ -22,7 +22,7 @@ from transalg.runs.texts import TEXTS, Texts
 from transalg.tasks import find
 from transalg.tokenization import Tokenizer
 from transalg.training.loop import Loop, Outcome, first_checkpoint
-from transalg.training.machine import busy_cores, choose_dtype, choose_threads, computes_in_bfloat16, flushed_denormals
+from transalg.training.machine import bfloat16_speed, busy_cores, choose_dtype, choose_threads, computes_in_bfloat16, flushed_denormals
 from transalg.training.memory import keep_memory
 from transalg.training.metrics import last_step
 from transalg.training.prepare import Prepared, prepare
@@ -137,7 +137,7 @@ def _prepare(options: Config, out: Path, place: Path, world: World, report: Repo
         prepared = prepare(options, out, report, tokenizer, last.labels if last else None)
     prepared = replace(prepared, config=_renamed(prepared.config, place, out))
     if options.train.dtype == "auto":
-        prepared = _with_dtype(prepared, world.device, report)
+        prepared = _with_dtype(prepared, place, world, report)
     if last:
         _require_same(prepared, last, out)
     if world.first:
@@ -201,10 +201,15 @@ def _with_threads(options: Config, report: Report) -> Config:
     return replace(options, train=replace(options.train, threads=threads))
 
 
-def _with_dtype(prepared: Prepared, device: torch.device, report: Report) -> Prepared:
-    dtype, note = choose_dtype(prepared.hyper.d_e, computes_in_bfloat16(device))
-    if note:
-        report.note(note)
+def _with_dtype(prepared: Prepared, place: Path, world: World, report: Report) -> Prepared:
+    """The options with the arithmetic that is faster here. The first process measures; the others, which come after it, read what it wrote."""
+    if world.first:
+        d_e, device = prepared.hyper.d_e, world.device
+        dtype, note = choose_dtype(d_e, computes_in_bfloat16(device), lambda: bfloat16_speed(d_e, device))
+        if note:
+            report.note(note)
+    else:
+        dtype = load_config(place / run_folder.CONFIG).train.dtype
     return replace(prepared, config=replace(prepared.config, train=replace(prepared.config.train, dtype=dtype)))
 
 
