@@ -2,15 +2,23 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
+import torch
 from PIL import Image
+from torch.testing import assert_close
 
 from tests.tasks.episodes import options, write
+from tests.tolerance import PROMISED
 from transalg.cli.caption import read_image
+from transalg.cli.trace import TOKENS
+from transalg.evaluation.tasks import find_task, first_row, gato_of
+from transalg.inference.run import Run
+from transalg.model import MixedBatch
 from transalg.tokenization.spaces import Image as Space
 
 
@@ -110,3 +118,39 @@ def test_errors(transalg: Any, trained: Path, tmp_path: Path, monkeypatch: pytes
     status, out, err = transalg(*(str(trained) if each == "RUN" else each for each in arguments))
     assert (status, out) == (2, "") and message in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.png"]
+
+
+@pytest.mark.parametrize("task", ["taxi", "colours", "prose"])
+def test_trace_shows_what_the_model_computes(transalg: Any, trained: Path, task: str) -> None:
+    """P of the last line is the engine's, on a row of the task; and the parts of line 2 run by themselves."""
+    run = Run.load(trained)
+    model, vocabulary = gato_of(run)
+    s = first_row(find_task(run, task), vocabulary, model.hyper.ell_max).part(0, TOKENS)
+    with torch.inference_mode():
+        mixed = MixedBatch.of([s])
+        P = model.double()(replace(mixed, patches=mixed.patches.double(), intervals=mixed.intervals.double()))[0].softmax(dim=1).T
+    status, out, err = transalg("trace", "Gato", "--run", str(trained), "--task", task, "--json")
+    assert (status, err) == (0, "")
+    traced = torch.tensor(json.loads(out)["steps"][-1]["value"], dtype=torch.float64)
+    assert_close(traced, P, rtol=0, atol=PROMISED)
+    names = ["gato_embed", "GatoEmbedding", *(["ResNet"] if task == "colours" else [])]
+    for name in names:
+        status, out, err = transalg("trace", name, "--run", str(trained), "--task", task, "--brief")
+        assert (status, err) == (0, "") and f"← {name}(" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["Gato"], "--task: expected one of taxi, colours, prose, or --text, and not both"),
+        (["Gato", "--task", "chess"], "--task: expected one of the tasks of"),
+        (["Bin", "--task", "taxi"], "--run: Bin is shown on an example alone"),
+        (["ResNet", "--task", "taxi"], "--task: expected a task with images"),
+        (["Gato", "--text", "a" * 99], "--text: expected at most ell_max ="),
+        (["Gato", "--text", "a", "--tokens", "1 2"], "--tokens: x as token IDs instead of a text"),
+        (["10", "--text", "a", "--task", "taxi"], "--task: expected an algorithm of Gato and --run with it"),
+    ],
+)
+def test_trace_refuses(transalg: Any, trained: Path, arguments: list[str], said: str) -> None:
+    status, out, err = transalg("trace", *arguments, "--run", str(trained))
+    assert (status, out) == (2, "") and said in " ".join(err.split())

@@ -16,7 +16,7 @@ from transalg.data.episodes import Episodes
 from transalg.data.recorder import Recorder
 from transalg.hyper.modalities import ACT, LOCAL, SEP, TEXT
 from transalg.tokenization import train
-from transalg.tokenization.modalities import Box, Dictionary, Discrete, Image, Spaces, Text, Vocabulary, concatenate, timestep
+from transalg.tokenization.modalities import Box, Dictionary, Discrete, Image, Spaces, Text, Vocabulary, concatenate, timestep, token_counts
 
 TOKENIZER = train("char", ["go to the red ball", "abcdefghijklmnopqrstuvwxyz"])
 VOCABULARY = Vocabulary.of(TOKENIZER)
@@ -351,7 +351,16 @@ def test_rows_that_cannot_be(counting: Path, folder: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             EpisodeRows(*arguments)
-    with pytest.raises(ValueError, match=r"a: episode .*: expected timesteps of at most ell_max = 10 tokens, got more at"):
-        EpisodeRows((car,), VOCABULARY, 10).row(0, 0)
+    counts = [
+        token_counts(car.spaces, car.steps(i, t, t + 1), VOCABULARY)[0]
+        for i in map(int, car.members("train"))
+        for t in range(car.episodes[i].steps)
+    ]
+    most = int(max(counts))
+    with pytest.raises(
+        ValueError, match=rf"a: episode \d+: expected timesteps of at most ell_max = {most - 1} tokens, got {most} at timestep"
+    ):
+        EpisodeRows((car,), VOCABULARY, most - 1)
+    EpisodeRows((car,), VOCABULARY, most)
     with pytest.raises(ValueError, match="expected episodes of the split test, got train, valid"):
         EpisodeRows((task,), VOCABULARY, 64, split="test")

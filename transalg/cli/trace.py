@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from transalg.trace.example import Example
 
 TEXT = "My grandma makes"
+TOKENS = 32  # of a row of one of Gato's tasks
 
 
 def option(metavar: str) -> object:
@@ -48,7 +49,9 @@ class Trace:
     """The sequence z, for Algorithms 3–5, 8, 11 and 15; the text again unless given."""
     trained: Annotated[Path | None, tyro.conf.arg(name="run", metavar="RUN", help_behavior_hint="")] = None
     """A folder that `transalg train` made: θ, vocabulary and departures from the paper are those of its best model (see --checkpoint).
-    lm takes Algorithms 10, 13, 14; mlm 9, 12; seq2seq 8, 11, 15, with --context for z; classify 9; all of them 1–7."""
+    lm takes Algorithms 10, 13, 14; mlm 9, 12; seq2seq 8, 11, 15, with --context for z; classify 9; all of them 1–7; gato its own."""
+    task: Annotated[str | None, option("NAME")] = None
+    """Of a run of gato: what a row of this task begins with, instead of a text; for Gato, gato_embed, GatoEmbedding and ResNet."""
     checkpoint: CheckpointName = "best"
     tokens: Annotated[str | None, option("IDS")] = None
     """x as token IDs instead of a text, and --context likewise: "12 0 3"."""
@@ -99,7 +102,12 @@ class Trace:
         from transalg.trace.example import example, save_theta
         from transalg.trace.gato_example import GATO
 
-        if self.trained is not None:
+        if self.task is not None and (self.trained is None or algorithm.name not in GATO):
+            raise ValueError("--task: expected an algorithm of Gato and --run with it")
+        if self.trained is not None and algorithm.name in GATO:
+            of = self._on_gato(self.trained, algorithm, text)
+            algorithm = of.algorithm
+        elif self.trained is not None:
             of = self._on_run(self.trained, algorithm, text, tokens, context_tokens)
             algorithm = of.algorithm  # the variant that the model computes, maybe
         elif algorithm.name in GATO:
@@ -146,18 +154,50 @@ class Trace:
 
             show_trace(trace, terminal.console(), passes=lines is not None, brief=self.brief)
 
+    def _text_alone(self) -> None:
+        for flag, value in (("--tokens", self.tokens), ("--context", self.context)):
+            if value is not None:
+                raise ValueError(f"{flag}: Gato's tokens are of several kinds; expected --text alone")
+
     def _gato(self, algorithm: Algorithm, text: str) -> "Example":
         """An algorithm of Gato, on a timestep with this text in it."""
         from transalg.formal.gato import GatoTheta
         from transalg.trace.example import load_theta
         from transalg.trace.gato_example import gato_example
 
-        for flag, value in (("--tokens", self.tokens), ("--context", self.context)):
-            if value is not None:
-                raise ValueError(f"{flag}: Gato's tokens are of several kinds; expected --text alone")
+        self._text_alone()
         theta = load_theta(self.theta, GatoTheta) if self.theta else None
         assert theta is None or isinstance(theta, GatoTheta)
         return gato_example(algorithm, text, theta=theta, sizes=self.sizes, settings=self.settings, seed=self.seed)
+
+    def _on_gato(self, folder: Path, algorithm: Algorithm, text: str | None) -> "Example":
+        """An algorithm of Gato, on a trained model and a text, or what one of its tasks begins with."""
+        from transalg.evaluation.tasks import find_task as find_learned
+        from transalg.evaluation.tasks import first_row, gato_of
+        from transalg.formal.gato import GatoTheta
+        from transalg.model import MixedBatch
+        from transalg.model.counterpart import formal_counterpart
+        from transalg.tokenization.sequence import text as text_tokens
+        from transalg.trace.gato_example import trained_gato_example, written
+
+        self._text_alone()
+        run = load_runs(folder, checkpoint=self.checkpoint)
+        model, vocabulary = gato_of(run)
+        if (text is None) == (self.task is None):
+            raise ValueError(f"--task: expected one of {', '.join(each['name'] for each in run.episodes)}, or --text, and not both")
+        if text is not None:
+            s, about = text_tokens(vocabulary.encode(text, bos=True), vocabulary.channels), "this text"
+        else:
+            task = find_learned(run, self.task or "", option="--task")
+            s, about = first_row(task, vocabulary, model.hyper.ell_max).part(0, TOKENS), f"a row of {self.task}"
+        if len(s) > model.hyper.ell_max:
+            raise ValueError(f"--text: expected at most ell_max = {model.hyper.ell_max} tokens with bos, got {len(s)}")
+        mixed = MixedBatch.of([s])
+        tokens = replace(mixed, patches=mixed.patches.double()).formal(model.hyper.N_grid)[0]
+        theta = model.theta()
+        assert isinstance(theta, GatoTheta)
+        about = f"the {self.checkpoint} model of {folder}, on {about}"
+        return trained_gato_example(algorithm, tokens, theta, formal_counterpart(model.hyper), written(vocabulary), about)
 
     def _on_run(
         self, folder: Path, algorithm: Algorithm, text: str | None, tokens: list[int] | None, context_tokens: list[int] | None

@@ -51,7 +51,27 @@ class EpisodeRows:
         for task in self.tasks:
             if fixed_count(task.spaces) > self.ell_max:
                 raise ValueError(f"ell_max: expected at least {fixed_count(task.spaces)}, a timestep of {task.name}, got {self.ell_max}")
+            if not task.spaces.document:  # of which a row has a part
+                self._require_room(task)
         _ = self._draws  # every folder has episodes of the split
+
+    def _require_room(self, task: Episodes) -> None:
+        """A ValueError if the texts of a timestep leave it no room. Timesteps are looked at one by one only where it may be so."""
+        numbers, texts = task.members(self.split), dict[str, set[str]]()
+        for number in numbers:
+            for part, runs in task.episodes[number].texts.items():
+                texts.setdefault(part, set()).update(text for _, text in runs)
+        most = sum(max(len(self.vocabulary.encode(text, eos=part == ACTION)) for text in each) for part, each in texts.items())
+        if fixed_count(task.spaces) + most <= self.ell_max:
+            return
+        for number in numbers:
+            for start in sorted({start for runs in task.episodes[number].texts.values() for start, _ in runs}):
+                count = int(token_counts(task.spaces, task.steps(int(number), start, start + 1), self.vocabulary)[0])
+                if count > self.ell_max:
+                    raise ValueError(
+                        f"{task.folder}: episode {number + 1}: expected timesteps of at most ell_max = {self.ell_max} tokens, got {count} "
+                        f"at timestep {start + 1}; --model.ell-max {count} has room"
+                    )
 
     def batch(self, seed: int, step: int, size: int) -> list[Row]:
         """The rows of a step of training."""
@@ -100,11 +120,7 @@ class _Draw:
             segment = timesteps_from(task, number, start, rows.ell_max - len(prompt), rows.vocabulary)
             if len(segment):
                 return concatenate([prompt, segment])
-        if segment := timesteps_from(task, number, start, rows.ell_max, rows.vocabulary):
-            return segment
-        raise ValueError(
-            f"{task.folder}: episode {number + 1}: expected timesteps of at most ell_max = {rows.ell_max} tokens, got more at {start}"
-        )
+        return timesteps_from(task, number, start, rows.ell_max, rows.vocabulary)
 
     def _place(self, rng: np.random.Generator) -> tuple[int, int]:
         """An episode and a timestep of it, or a character of a document; all are equally likely."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from transalg.checks import integer
+from transalg.data.episode_batches import numbered_rows
 from transalg.data.episode_rows import last_timesteps
 from transalg.data.episodes import ACTION, Episodes
 from transalg.hyper.modalities import LOCAL
@@ -93,6 +94,13 @@ def world_of(task: LearnedTask) -> World:
     if world.spaces != task.spaces:
         raise ValueError(f"{task.world}: expected the spaces that the model has learned, got others")
     return world
+
+
+def first_row(task: LearnedTask, vocabulary: Vocabulary, ell_max: int) -> Tokens:
+    """A row of this task, as training has it: from some timestep on, without a prompt."""
+    if task.episodes is None:
+        raise ValueError(f"{task.name}: expected its episodes, which are not where the run was trained from")
+    return numbered_rows((task.episodes,), vocabulary, ell_max, (1.0,), 0, prompts=0.0).row(0).sequence
 
 
 def demonstrations(task: LearnedTask, count: int, seed: int, room: int, vocabulary: Vocabulary) -> list[Tokens | None]:

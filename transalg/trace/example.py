@@ -87,7 +87,7 @@ class Model:
         if isinstance(self.MHAttention, partial) and self.MHAttention.func in heads:
             head: Callable[..., object] = self.MHAttention.keywords.get("Attention", formal.Attention)
             return head
-        raise ValueError(f"{_name(self.MHAttention)}: expected MHAttention with another Attention, got a function of its own")
+        raise ValueError(f"{name_of(self.MHAttention)}: expected MHAttention with another Attention, got a function of its own")
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def trained_example(
     theta = model.theta if number >= 8 else model.acting
     generator = torch.Generator().manual_seed(seed)
     call = _call(number, data, theta, settings, generator, crossed)
-    name = model.function if number in (8, 9, 10) else _name(function)
+    name = model.function if number in (8, 9, 10) else name_of(function)
     axes = call.axes | ({"N_C": model.classes} if model.classes else {})
     call = Call(call.args, call.inputs | {"θ": model.about}, axes, call.kwargs | more)
     return Example(find(name), function, call, model.theta, data.vocabulary)
@@ -206,8 +206,8 @@ def _ell_gen(settings: Settings) -> int:
     return ELL_GEN if settings.ell_gen is None else settings.ell_gen
 
 
-def _name(function: Callable[..., object]) -> str:
-    return _name(function.func) if isinstance(function, partial) else function.__name__
+def name_of(function: Callable[..., object]) -> str:
+    return name_of(function.func) if isinstance(function, partial) else function.__name__
 
 
 def numbered(algorithm: Algorithm) -> int:

@@ -14,15 +14,20 @@ from transalg.formal.gato import Gato, GatoTheta
 from transalg.formal.modality import Patch, Token, loss_weight, token_sequence
 from transalg.formal.resnet import convolve
 from transalg.formal.theta import SPECIAL
-from transalg.trace.example import Call, Example, descending, random_theta
+from transalg.hyper import GatoHyper
+from transalg.hyper.modalities import BINS
+from transalg.model.counterpart import FormalCounterpart
+from transalg.tokenization.modalities import Vocabulary
+from transalg.trace.example import Call, Example, descending, name_of, random_theta
 from transalg.trace.modal import Tokens
 from transalg.trace.record import Inputs, function_of
 from transalg.trace.setting import Settings, Sizes
-from transalg.trace.source import Algorithm
+from transalg.trace.source import Algorithm, find
 
 G = 2  # groups of the ResNet block
 GATO = ("Gato", "GatoEmbedding", "gato_embed", "ResNet", "group_norm", "Index", "RandomIndex", "mu_law", "mu_law_inverse", "Bin")
 GATO += ("Bin_inverse", "GatoPrompt", "GatoTraining", "GatoInference", "GatoControl")
+TRAINED = ("Gato", "gato_embed", "GatoEmbedding", "ResNet")  # those that are shown on a trained model
 N_BINS = 8  # 1,024 would fill the page
 VALUES = (2.5, -0.3)  # what is observed
 N_LOC, N_CELL, C, C_R, SIGMA, PATCH = 32, 8, 3, 4, 4, 16
@@ -89,6 +94,43 @@ def gato_example(
     values = [f"{Bin_inverse(x, N_text, N_BINS):.3g}" for x in range(N_text, N_text + N_BINS)]
     vocabulary = [*alphabet, *(name.removesuffix("_token") for name in SPECIAL), *values, "|"]
     return Example(algorithm, function_of(algorithm), _call(algorithm.name, s, theta, settings, generator), theta, vocabulary)
+
+
+def written(vocabulary: Vocabulary) -> list[str]:
+    """How the tokens of a trained model are written: text as it is, bins as their centres, the separator as a bar."""
+    tokenizer, N_text = vocabulary.text(), vocabulary.N_text
+    words = [tokenizer.token(x) if x < tokenizer.N_V else str(x) for x in range(N_text)]
+    return [*words, *(f"{Bin_inverse(x, N_text, BINS):.3g}" for x in range(N_text, N_text + BINS)), "|"]
+
+
+def trained_gato_example(
+    algorithm: Algorithm, s: list[Token], theta: GatoTheta, formal: FormalCounterpart, vocabulary: Sequence[str], about: str
+) -> Example:
+    """The algorithm's call on tokens of a trained model's own, its first patch where it takes a patch."""
+    if algorithm.name not in TRAINED:
+        raise ValueError(f"--run: {algorithm.name} is shown on an example alone; of a trained model {', '.join(TRAINED)} are")
+    hyper = formal.hyper
+    assert isinstance(hyper, GatoHyper)
+    first = next((one for one in s if one.patch is not None), s[0])
+    if algorithm.name == "ResNet" and first.patch is None:
+        raise ValueError("--task: expected a task with images, for ResNet takes a patch")
+    whole: Inputs = {"s": Tokens(tuple(s)), "θ": about}
+    settings: dict[str, object] = {"G": hyper.G, "eps": hyper.eps}
+    acting = formal.acting(theta)
+    assert isinstance(acting, GatoTheta)
+    if algorithm.name == "Gato":
+        return Example(find(name_of(formal.function)), formal, Call((s, theta), whole), theta, vocabulary)
+    if algorithm.name == "gato_embed":
+        call = Call((s, acting), whole, kwargs=settings)
+    elif algorithm.name == "GatoEmbedding":
+        call = Call((first, acting.theta_e), whole | {"s": Tokens((first,))}, kwargs=settings)
+    else:
+        assert first.patch is not None
+        A = first.patch.A / first.patch.A.shape[-1] ** 0.5
+        call = Call(
+            (A, theta.W_res, hyper.G), {"A": "the first patch, divided by the root of its width", "θ": about}, kwargs={"eps": hyper.eps}
+        )
+    return Example(algorithm, function_of(algorithm), call, theta, vocabulary)
 
 
 def _call(name: str, s: list[Token], theta: GatoTheta, settings: Settings, generator: torch.Generator) -> Call:
