@@ -196,8 +196,9 @@ def test_wide_matrices_take_the_same_steps_by_a_shorter_way(shape: tuple[int, ..
 
 
 @pytest.mark.parametrize("kind", OPTIMISERS)
-def test_fine_tuning_moves_the_head_more_than_the_rest(kind: str) -> None:
-    """With factor 0 nothing but the head moves; with 1 nothing changes."""
+@pytest.mark.parametrize("whole", [("W_c", "b_c"), ("W_c", "layers.0.W.W_qkv", "layers.0.b_mlp2")])
+def test_fine_tuning_moves_some_parameters_more_than_the_rest(kind: str, whole: tuple[str, ...]) -> None:
+    """With factor 0 nothing but these moves, the head or one of the matrices of a layer; with 1 nothing changes."""
     x, c = torch.randint(20, (8, 7), generator=rng(1)), torch.arange(8) % 4
     x[:, 0] = small(ClassifierHyper).bos_token
     moved = {}
@@ -205,7 +206,8 @@ def test_fine_tuning_moves_the_head_more_than_the_rest(kind: str) -> None:
         model = MODELS[ClassifierHyper](small(ClassifierHyper), generator=rng(0))
         before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         both = optimisers(model, kind, 0.1)
-        scale_eta(both, factor, [parameter for name, parameter in model.named_parameters() if name not in ("W_c", "b_c")])
+        assert set(whole) <= set(before)
+        scale_eta(both, factor, [parameter for name, parameter in model.named_parameters() if name not in whole])
         set_eta(both, 0.1)
         owned = [id(p) for optimiser in both for group in optimiser.param_groups for p in group["params"]]
         assert sorted(owned) == sorted(id(p) for p in model.parameters())
@@ -214,7 +216,7 @@ def test_fine_tuning_moves_the_head_more_than_the_rest(kind: str) -> None:
             optimiser.step()
         moved[factor] = {name: float((parameter.detach() - before[name]).norm()) for name, parameter in model.named_parameters()}
     for name in moved[1.0]:
-        if name in ("W_c", "b_c"):
+        if name in whole:
             assert moved[0.0][name] == moved[0.1][name] == moved[1.0][name] > 0
         else:
             assert moved[0.0][name] == 0 and moved[0.1][name] == pytest.approx(0.1 * moved[1.0][name], rel=1e-3, abs=1e-7)

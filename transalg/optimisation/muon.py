@@ -31,8 +31,8 @@ class Muon(torch.optim.Optimizer):
     """M ← μM + G; W ← (1 − ηλ) W − η · 0.2 √max(n, m) · UVᵀ, where USVᵀ is the decomposition of G + μM (Jordan et al. 2024).
 
     UVᵀ by three Newton–Schulz steps, which bring the singular values near 1. Matrices of one shape are one batch of products, in
-    float32 or the parameters' precision if that is higher; in bfloat16 if training computes in it. The factor makes an update as large as AdamW's, so that one learning rate
-    serves both (Liu et al. 2025).
+    float32 or the parameters' precision if that is higher; in bfloat16 if training computes in it. The factor makes an update as
+    large as AdamW's, so that one learning rate serves both (Liu et al. 2025).
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Muon(torch.optim.Optimizer):
         bfloat16: bool = False,
     ) -> None:
         pairs, self.coefficients, self.bfloat16 = list(matrices), coefficients, bfloat16
-        self.parts = [rows for _, rows in pairs]
+        self.rows = dict(pairs)  # by parameter: groups may be divided
         super().__init__([parameter for parameter, _ in pairs], {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 
     @torch.no_grad()
@@ -54,7 +54,6 @@ class Muon(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        rows = dict(zip((parameter for group in self.param_groups for parameter in group["params"]), self.parts, strict=True))
         for group in self.param_groups:
             eta, mu = group["lr"], group["momentum"]
             parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
@@ -70,7 +69,7 @@ class Muon(torch.optim.Optimizer):
             updates = [each.full_tensor() if isinstance(each, DTensor) else each for each in torch._foreach_add(gradients, M, alpha=mu)]
             batches: dict[tuple[int, int], list[Tensor]] = {}
             for parameter, update in zip(parameters, updates, strict=True):
-                for G in torch.split(update, list(rows[parameter])):
+                for G in torch.split(update, list(self.rows[parameter])):
                     batches.setdefault((len(G), G.shape[1]), []).append(G)
             for (n, m), matrices in batches.items():
                 directions = orthogonalised(torch.stack(matrices), self.coefficients, bfloat16=self.bfloat16).mul_(sqrt(max(n, m)))
