@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import random
 import statistics
 import sys
@@ -19,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.commandline import DATA, main, measured, metrics, missing, transalg, trec_rows, write
+from transalg import load
 
 SEEDS = range(3)
 LABELS = 1000  # that a classifier has after pre-training
@@ -110,7 +112,35 @@ def newsgroups(folder: Path) -> None:
     print("20 newsgroups by date, headers removed, 7,516 posts; TF-IDF with logistic regression: 81.6 %, of the first 128 words 79.1 %")
     for part in ("train", "test"):
         write(folder / f"news-{part}.jsonl", news_rows(part))
-    classifiers(folder, "news", ["--data", folder / "news-train.jsonl"], folder / "news-test.jsonl", *NEWS)
+    runs = classifiers(folder, "news", ["--data", folder / "news-train.jsonl"], folder / "news-test.jsonl", *NEWS)
+    write(folder / "news-windows.jsonl", [{**row, "text": piece} for row in news_rows("train") for piece in pieces(row["text"])])
+    seconds = train(folder / "news-windows", "classify", "--data", folder / "news-windows.jsonl", *NEWS)
+    for run in (*runs, folder / "news-windows"):
+        cut, all_of_it = by_windows(run, news_rows("test"))
+        print(f"  {run.name}: {cut:.1%} by the first {WINDOW} words, {all_of_it:.1%} by all windows", flush=True)
+    print(f"  news-windows learned from windows in {seconds:.0f} s", flush=True)
+
+
+WINDOW = 200  # words, about 320 tokens
+
+
+def pieces(text: str) -> list[str]:
+    """A text in windows of so many words."""
+    words = text.split()
+    return [" ".join(words[i : i + WINDOW]) for i in range(0, max(1, len(words)), WINDOW)]
+
+
+def by_windows(run: Path, rows: list[dict[str, str]]) -> tuple[float, float]:
+    """The accuracy by the first window of each text alone, and by the mean of log P̂ over all of its windows."""
+    windows = [pieces(row["text"]) for row in rows]
+    answers = iter(load(run).classify([piece for each in windows for piece in each]))
+    by_first = by_all = 0
+    for row, each in zip(rows, windows, strict=True):
+        P = [next(answers).P for _ in each]
+        by_first += max(P[0], key=P[0].__getitem__) == row["label"]
+        total = {label: sum(math.log(max(one[label], 1e-30)) for one in P) for label in P[0]}
+        by_all += max(total, key=total.__getitem__) == row["label"]
+    return by_first / len(rows), by_all / len(rows)
 
 
 NEWS = ["--model.ell-max", "320", "--train.epochs", "8", "--train.token-drop", "0.5"]

@@ -206,6 +206,7 @@ def test_tokenizers(transalg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ),
         (["train", "lm", "--out", "run", "--data", "a.txt", "--train.eta", "-1"], "train.eta: expected a number in (0, 1000], got -1.0"),
         (["train", "--out", "run", "--resume"], "run: there is no run to resume"),
+        (["train", "lm", "--out", "run", "--resume"], "run: there is no run to resume"),
         (["train", "lm", "--out", "full", "--data", "a.txt"], "full: exists already; --resume continues it, --overwrite starts over"),
         (["train", "lm", "--out", "run", "--config", "none.toml"], "none.toml: cannot be read: No such file"),
         (["evaluate", "none"], "none: expected the folder of a run, there is none"),
@@ -258,7 +259,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in text
     step = checkpoints.load_metadata(tmp_path / "run" / "last.safetensors").state["step"]
     done = subprocess.run(
-        [sys.executable, "-m", "transalg", "train", "--out", "run", "--resume", "--train.steps", str(step + 2)],
+        [sys.executable, "-m", "transalg", "train", "lm", "--out", "run", "--resume", "--train.steps", str(step + 2)],
         capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0 and f"Resuming at step {step:,}" in done.stdout and f"step {step + 2:,}" in done.stdout

@@ -26,8 +26,8 @@ class GeneralistAgent(Task["Gato"]):
     sizes = {"L": 3, "H": 4, "d_e": 128, "ell_max": 128, "positions": "rotary", "activation": "GEGLU", "init_smooth": 32.0, **SMALL_START}
     records = "episodes"
     columns = ()
-    batch_tokens = 2048
-    steps = 8000
+    batch_tokens = 1024
+    steps = 12_000
     eta = {"muon": 0.003}
     abilities = ("play", "caption", "generate")
     mixes = True

@@ -135,7 +135,8 @@ def _request(
     chosen = override(saved, in_tables(named | options), file_name or "")
     if not chosen and not resume:
         raise ValueError(f"train: expected a task, {names()}; transalg train lm --data FILE --out RUN")
-    config = Config.from_dict(chosen) if chosen.get("task") or not resume else None
+    complete = chosen.get("task") and chosen.get("data")  # else the run in the folder is meant
+    config = Config.from_dict(chosen) if complete or not resume else None
     changes = {name: value for name, value in chosen.items() if not (lines and name in ("data", "valid"))}
     if not lines:
         return Request(config, changes)
