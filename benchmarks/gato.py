@@ -2,7 +2,7 @@
 
     python -m benchmarks.gato                     # all; or some of: one single eight
 
-`one` is the model of `transalg demo gato`: five tasks, one set of weights. `single` has a model of the same size for each task, with as many
+`one` is the model of `transalg demo gato`: five tasks, one set of weights. `single`, after it, has a model of the same size for each task, with as many
 steps as the task has a share of the one model's. `eight` is one model of these five, two levels of BabyAI and Pong, which need
 pip install 'transalg[gato,atari]'. With --keep FOLDER, episodes and runs that are there are used again.
 """
@@ -42,7 +42,8 @@ def one(folder: Path) -> None:
 def single(folder: Path) -> None:
     for task, weight in zip(TASKS, WEIGHTS, strict=True):
         steps = round(STEPS * weight / sum(WEIGHTS))
-        evaluated(trained(folder / f"only-{task}", "--data", task, "--train.steps", steps))
+        of_one = ["--tokenizer", folder / "one" / "tokenizer.json"]  # so that perplexities are of the same tokens
+        evaluated(trained(folder / f"only-{task}", "--data", task, "--train.steps", steps, *of_one))
 
 
 RECORDED = {  # episodes, share in the tokens

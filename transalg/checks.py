@@ -57,7 +57,7 @@ def in_words(interval: str, *, whole: bool) -> str:
     least, most = _ends(interval)
     if not whole:
         return f"in {interval}"
-    return f"{least} or more" if most == inf else f"{least} to {_short(int(most))}"
+    return f"{least} or more" if most == inf else f"{least} to {_short(int(most)).replace(',', '')}"  # help would break a line there
 
 
 def _ends(interval: str) -> tuple[float, float]:

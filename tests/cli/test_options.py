@@ -121,7 +121,7 @@ def test_numbers_of_the_command_line(transalg: Command, command: str, said: str)
 
 def test_help_states_the_bounds(transalg: Command) -> None:
     for verb, said in (
-        ("predict", "(default: 1; 1 to 1,000)"),
+        ("predict", "(default: 1; 1 to 1000)"),
         ("generate", "(0 to 2^63 − 1)"),
         ("train", f"{in_words('[1, 1024]', whole=True)}"),
         ("trace", "(default: 2; 1 to 32)"),

@@ -15,6 +15,7 @@ from torch.testing import assert_close
 from tests.tasks.episodes import options, write
 from tests.tolerance import PROMISED
 from transalg.cli.caption import read_image
+from transalg.cli.play import spread
 from transalg.cli.trace import TOKENS
 from transalg.evaluation.tasks import find_task, first_row, gato_of
 from transalg.inference.run import Run
@@ -69,6 +70,7 @@ def test_pictures(transalg: Any, trained: Path, tmp_path: Path) -> None:
     assert status == 0 and json.loads(out)["timesteps"] > 0
     with Image.open(tmp_path / "a.png") as still:
         assert still.size == (4 * 270, 2 * 160)
+    assert (spread(11, 4), spread(3, 8), spread(5, 1)) == ([0, 3, 6, 10], [0, 1, 2], [0]), "from the first to the last, none twice"
 
 
 def test_evaluate_one_task(transalg: Any, trained: Path) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 from collections import Counter
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -187,18 +189,56 @@ def test_a_broken_folder_is_refused_when_it_is_opened(folder: Path, damage: Any,
     assert "\n" not in str(refusal.value)
 
 
-def test_broken_values_are_refused_when_they_are_read(folder: Path) -> None:
+def test_broken_values_are_refused_when_a_folder_is_opened(folder: Path) -> None:
     tensors(folder, action__gear=np.full(13, 5, np.int32))
     with pytest.raises(ValueError, match="action/gear of episode 1: expected integers from 0 to 4, got 5 to 5; record it again"):
-        Episodes(folder).steps(0)
+        Episodes(folder)
     tensors(folder, action__gear=np.zeros(13, np.int64), observation__body__speed=np.full((13, 3), np.nan, np.float16))
-    with pytest.raises(ValueError, match="observation/body/speed of episode 3: expected numbers, got NaN; record it again"):
-        Episodes(folder).steps(2)
+    with pytest.raises(ValueError, match="observation/body/speed of episode 1: expected numbers, got NaN; record it again"):
+        Episodes(folder)
     tensors(folder, observation__body__speed=np.full((13, 3), 9, np.float32), action__steer=np.full((13, 2), 1.5, np.float32))
-    with pytest.raises(ValueError, match=r"action/steer of episode 3: expected actions from -1 to 1, got 1.5 to 1.5; record it again"):
-        Episodes(folder).steps(2)
+    with pytest.raises(ValueError, match=r"action/steer of episode 1: expected actions from -1 to 1, got 1.5 to 1.5; record it again"):
+        Episodes(folder)
     tensors(folder, action__steer=np.ones((13, 2), np.float32))
     assert (Episodes(folder).steps(2).observation["body/speed"] == 9).all(), "what is seen may be anything"
+
+
+def test_bytes_and_fractions_are_the_same_picture(tmp_path: Path) -> None:
+    """Frames of both sorts in one file: each as it is."""
+    frame = np.random.default_rng(3).integers(0, 256, (16, 16, 3)).astype(np.uint8)
+    with Recorder(tmp_path / "b", name="b", observation=Image(16, 16), action=Discrete(2)) as recorder:
+        recorder.add(frame, 0)
+        recorder.add(frame / 255, 1)
+    images = Episodes(tmp_path / "b").steps(0).observation[""]
+    assert (images[0] == frame).all() and (images[1] == frame).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": 5}, "meta: expected a text as name, got 5"),
+        ({"expert": "x"}, "meta: expected a number or null as expert, got 'x'"),
+        ({"expert": float("nan")}, "meta: expected a number or null as expert, got nan"),
+        ({"expert": 0.0, "random": 1.0}, "meta: expected an expert that is better than random actions, got 0 and 1"),
+        (
+            {"action": Box(-1000, 1000)},
+            "action: expected numbers from -256 to 256, as far as the bins reach, got -1000 to 1000; scale them",
+        ),
+    ],
+)
+def test_a_recorder_refuses_what_could_not_be_opened(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Recorder(tmp_path / "b", **{"name": "b", "observation": Discrete(3), "action": Discrete(2), **arguments})
+
+
+def test_a_recorder_refuses_a_timestep(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "b", name="b", observation=Discrete(3), action=Box())
+    for reward in (None, "x", inf):
+        with pytest.raises(ValueError, match="reward: expected a number"):
+            recorder.add(0, 0.5, reward=reward)
+    for action in (300.0, -inf):
+        with pytest.raises(ValueError, match="action: expected numbers from -256 to 256"):
+            recorder.add(0, action)
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_the_share_of_unknown_words(tmp_path: Path) -> None:
 def test_rows_that_are_cut_are_counted(tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("a\tone two three four five\nb\tone two\na\tone\n")
     options = replace(config("classify", tmp_path, {"ell_max": 5}), tokenizer="word", split=0.0)
-    assert summary(prepare(options, tmp_path / "run", Report()), 1, None)[0].endswith(", 1 rows cut")
+    assert summary(prepare(options, tmp_path / "run", Report()), 1, None)[0].endswith(", 1 cut")
 
 
 def test_the_estimate_leaves_the_first_step_out() -> None:

@@ -190,15 +190,21 @@ def task_table(results: "list[TaskFigures]") -> Table:
 def _of_task(figures: dict[str, float]) -> list[str]:
     if "return" in figures:
         percent = [f"{figures['% of expert']:.1f} ± {figures['± % (95 %)']:.1f} % of the expert"] if "% of expert" in figures else []
-        success = [f"{figures['success']:.1%} succeed"] if "success" in figures else []
+        success = [f"{_interval(figures, 'success')} succeed"] if "success" in figures else []
         return [*percent, f"return {figures['return']:.4g}", *success, f"{figures['episodes']} episodes"]
     if "perplexity" in figures:
-        return [f"perplexity {figures['perplexity']:.2f}", f"{figures['predicted tokens']:,} tokens"]
-    splits = [name.removeprefix(EXACT) for name in figures if name.startswith(EXACT)]
-    return [f"{split}: {figures[EXACT + split]:.1%} of {figures[f'answers to {split}']:,} exactly right" for split in splits]
+        bits = f"{figures['bits per byte']:.3f} bits per byte"
+        return [f"perplexity {figures['perplexity']:.2f}", bits, f"{figures['predicted tokens']:,} tokens"]
+    splits = [name.removeprefix(ANSWERS) for name in figures if name.startswith(ANSWERS)]
+    return [f"{split}: {_interval(figures, EXACT + split)} of {figures[ANSWERS + split]:,} exactly right" for split in splits]
 
 
-EXACT = "exact match on "
+def _interval(figures: dict[str, float], name: str) -> str:
+    """A share, and the 95 % interval of it."""
+    return f"{figures[name]:.1%} ({100 * figures[f'{name}, from']:.0f}–{100 * figures[f'{name}, to']:.0f})"
+
+
+EXACT, ANSWERS = "exact match on ", "answers to "
 
 
 def _of_classes(evaluation: "Evaluation") -> dict[str, object]:

@@ -105,9 +105,18 @@ def play(
     if out is not None and moving:
         write_moving(pictures, out)
     elif out is not None:
-        chosen = [pictures[i * (len(pictures) - 1) // max(1, most - 1)] for i in range(min(most, len(pictures)))]
-        strip(chosen, out)
+        strip([pictures[i] for i in spread(len(pictures), most)], out)
     return score, len(decisions)
+
+
+def spread(count: int, most: int) -> list[int]:
+    """At most so many of `count` places, from the first to the last.
+
+    >>> spread(7, 3), spread(3, 8), spread(3, 1)
+    ([0, 3, 6], [0, 1, 2], [0])
+    """
+    chosen = min(most, count)
+    return [i * (count - 1) // max(1, chosen - 1) for i in range(chosen)]
 
 
 if TYPE_CHECKING:

@@ -33,6 +33,8 @@ class Prompt(ModelVerb):
     """The questions."""
     file: MaybeFile = None
     """Read the questions from a file: one a line, or a table or JSON lines; - for standard input."""
+    column: MaybeText = None
+    """The column of the questions in a table or JSON lines. (default: the first field of the template)"""
     examples: MaybeFile = None
     """The examples: a table or JSON lines with a column for every field of the template."""
     template: Text = "{input}: {output}"
@@ -65,7 +67,7 @@ class Prompt(ModelVerb):
 
         template = Template(_unescaped(self.template), _unescaped(self.separator))
         examples = [] if self.examples is None else read_examples(self.examples, template.fields)
-        questions = read_texts(self.input, self.file, "--input", template.fields[0])
+        questions = read_texts(self.input, self.file, "--input", self.column or template.fields[0])
         shown = [template.example(example) + template.separator for example in examples]
         note_unknown(run, [*shown, *(template.question({template.fields[0]: question}) + _unescaped(self.cue) for question in questions)])
         with self.output() as out:

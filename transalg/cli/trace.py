@@ -64,7 +64,7 @@ class Trace:
     lines: Annotated[str | None, option("LINES")] = None
     """Only these lines of the algorithm: "5", "5-8", "1,5-8"."""
     depth: Annotated[int | None, option("INT")] = None
-    """Descend this far into the algorithms it calls. (default: 0; with --run and --html down to the attention heads, past the norms)"""
+    """Descend this far into the algorithms it calls. (default: 0; with --html down to the attention heads, past the norms)"""
     html: Annotated[Path | None, option("FILE")] = None
     """Write a self-contained page with a heat map for every line to this file."""
     json: bool = False
@@ -125,7 +125,7 @@ class Trace:
                 seed=self.seed,
             )
         _check_lines(algorithm, lines or [])
-        to_heads = self.depth is None and self.trained is not None and self.html is not None
+        to_heads = self.depth is None and self.html is not None
         full = of.trace(None if to_heads else self.depth or 0)
         trace = full.narrow(layer=self.layer, lines=set(lines) if lines else None)
         ran = {step.passes["l"] for step in full.steps if "l" in step.passes}
@@ -189,7 +189,10 @@ class Trace:
             s, about = text_tokens(vocabulary.encode(text, bos=True), vocabulary.channels), "this text"
         else:
             task = find_learned(run, self.task or "", option="--task")
-            s, about = first_row(task, vocabulary, model.hyper.ell_max).part(0, TOKENS), f"a row of {self.task}"
+            s, about = (
+                first_row(task, vocabulary, model.hyper.ell_max).part(0, TOKENS),
+                f"the first tokens of a row of {self.task}, values in [−1, 1] as the model has them",
+            )
         if len(s) > model.hyper.ell_max:
             raise ValueError(f"--text: expected at most ell_max = {model.hyper.ell_max} tokens with bos, got {len(s)}")
         mixed = MixedBatch.of([s])

@@ -192,16 +192,31 @@ def summary(outcome: "Outcome", console: Console) -> None:
         console.print(f"Continue with: [bold]transalg train --out {name} --resume[/]", markup=True)
         return
     console.print(f"Next: [bold]{marked(example(outcome.config, out, outcome.tokenizer))}[/]", markup=True, soft_wrap=True)
-    more = ("evaluate {}", "plot {}", "verify {}") if state.best is not None else ("evaluate {} --data FILE", "plot {}")
+    itself = state.best is not None or find(outcome.config.task).records == "episodes"
+    more = ("evaluate {}", "plot {}", "verify {}") if itself else ("evaluate {} --data FILE", "plot {}")
     for command in more:
         console.print(f"      [bold]transalg {command.format(name)}[/]", markup=True, soft_wrap=True)
+
+
+def episodes_example(config: Config, out: Path) -> str:
+    """What to do with a model of all modalities: play a task that has actions, or else caption or write."""
+    from transalg.evaluation.tasks import learned_tasks
+    from transalg.inference.run import Run
+
+    spaces = {task.name: task.spaces for task in learned_tasks(Run.load(out), data=False)}
+    run = shlex.quote(str(out))
+    if acting := [name for name, each in spaces.items() if not each.answers]:
+        return f"transalg play {run} --env {shlex.quote(acting[0])} --out play.gif"
+    if any(not each.document for each in spaces.values()):
+        return f"transalg caption {run} --image FILE"
+    return f'transalg generate {run} --prompt "The "'
 
 
 def example(config: Config, out: Path, tokenizer: "Tokenizer") -> str:
     """A command that uses a run for what its task is for: the example of the verb's help, with this run and a text of its data."""
     verb = find(config.task).abilities[0]
     if verb == "play":
-        return f"transalg play {shlex.quote(str(out))} --env {config.heads[0]} --out play.gif"
+        return episodes_example(config, out)
     help_text = str(getattr(import_module(f"transalg.cli.{verb}"), verb.capitalize()).__doc__)
     before, shown, _ = next(line for line in help_text.splitlines() if "transalg " in line).strip().split('"')
     words = shown.split()

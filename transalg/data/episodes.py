@@ -69,6 +69,7 @@ class Episodes:
         self.episodes = self._index()
         if not self.episodes:
             raise ValueError(f"{self.folder / INDEX}: expected at least one episode, got none; {REPAIR}")
+        self._check_numbers()
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -124,6 +125,20 @@ class Episodes:
             )
         return rows
 
+    def _check_numbers(self) -> None:
+        """A ValueError for a number that cannot be, now and not when its row comes up in training. Images have any bytes."""
+        numbers = {name: leaf for name, leaf in self.parts.items() if isinstance(leaf, Box | Discrete)}
+        for file, tensors in self._files.items():
+            for name, leaf in numbers.items():
+                try:
+                    self._checked(
+                        leaf, tensors.get_slice(name)[:], f"{self.folder / file}: {name}", is_action=name.partition("/")[0] == ACTION
+                    )
+                except ValueError:
+                    for number, episode in enumerate(self.episodes):  # which one it is; rows of none are not used
+                        if episode.file == file:
+                            self.steps(number)
+
     # Reading, with checks ----------------------------------------------------------------------------------------------
 
     def _meta(self) -> dict[str, Any]:
@@ -135,13 +150,7 @@ class Episodes:
         meta = _object(_read(path), path)
         if meta.get("format") != FORMAT:
             raise ValueError(f"{path}: expected format {FORMAT}, got {meta.get('format')}; {REPAIR}")
-        _has(meta, "name", str, path)
-        for score in ("expert", "random"):
-            if not _is_score(meta.get(score)):
-                raise ValueError(f"{path}: expected a number or null as {score}, got {meta[score]!r}")
-        expert, random = meta.get("expert"), meta.get("random")
-        if expert is not None and random is not None and not expert > random:
-            raise ValueError(f"{path}: expected an expert that is better than random actions, got {expert:g} and {random:g}")
+        check_meta(meta, path)
         return meta
 
     def _index(self) -> list[Episode]:
@@ -206,6 +215,17 @@ class Episodes:
             elif isinstance(leaf, Box | Discrete):
                 expected[name] = FLOATS if isinstance(leaf, Box) else INTEGERS, leaf.shape
         return expected
+
+
+def check_meta(meta: dict[str, Any], where: object) -> None:
+    """A ValueError unless a folder has a name, and an expert that is one."""
+    _has(meta, "name", str, where)
+    for score in ("expert", "random"):
+        if not _is_score(meta.get(score)):
+            raise ValueError(f"{where}: expected a number or null as {score}, got {meta[score]!r}")
+    expert, random = meta.get("expert"), meta.get("random")
+    if expert is not None and random is not None and not expert > random:
+        raise ValueError(f"{where}: expected an expert that is better than random actions, got {expert:g} and {random:g}")
 
 
 def _spaces(meta: dict[str, Any], path: Path) -> Spaces:

@@ -11,7 +11,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from transalg.atomic import StrPath, atomic_path, atomic_write, temporary_path
-from transalg.data.episodes import ACTION, EXPLORED, FORMAT, INDEX, META, OBSERVATION, parts, tensor_name
+from transalg.checks import is_real
+from transalg.data.episodes import ACTION, EXPLORED, FORMAT, INDEX, META, OBSERVATION, check_meta, parts, tensor_name
 from transalg.tokenization.spaces import Array, Box, Discrete, Image, Space, Spaces, Text, flatten, to_json
 
 FULL = 2**27  # bytes of timesteps after which a file is written
@@ -49,6 +50,7 @@ class Recorder:
         self.spaces = Spaces(observation, action)
         self.meta = {"format": FORMAT, "name": name, "expert": expert, "random": random}
         self.meta |= {OBSERVATION: to_json(observation), ACTION: to_json(action)}
+        check_meta(self.meta, "meta")
         self.parts = parts(self.spaces)
         self.count = 0  # episodes
         self._lines = list[dict[str, Any]]()
@@ -78,17 +80,20 @@ class Recorder:
 
     def add(self, observation: Any, action: Any, *, reward: float = 0.0, explored: bool = False) -> None:
         """A timestep. An explored action is not the expert's, and is not learned."""
-        if not isfinite(reward):
+        if not is_real(reward := reward.item() if isinstance(reward, np.generic) else reward) or not isfinite(reward):
             raise ValueError(f"reward: expected a number, got {reward}")
         observed = flatten(self.spaces.observation, observation, OBSERVATION, bounds=False)
         done = flatten(self.spaces.action, action, ACTION)
         step: dict[str, Any] = {tensor_name(OBSERVATION, path): part for path, part in observed.items()}
         step |= {tensor_name(ACTION, path): part for path, part in done.items()}
-        self._episode.append(step | {EXPLORED: bool(explored)})
+        stored = {name: part if isinstance(leaf := self.parts[name], Text) else _stored(leaf, part) for name, part in step.items()}
+        self._episode.append(stored | {EXPLORED: bool(explored)})
         self._score += float(reward)
 
     def end(self, *, keep: bool = True, split: str = "train") -> None:
         """End an episode; without `keep` it is not written."""
+        if not isinstance(split, str):
+            raise ValueError(f"split: expected a text, got {split!r}")
         steps, score = self._episode, self._score
         self._episode, self._score = [], 0.0
         if not steps:
@@ -111,7 +116,7 @@ class Recorder:
         tensors: dict[str, Array] = {EXPLORED: np.array([step[EXPLORED] for step in self._kept])}
         for name, leaf in self.parts.items():
             if not isinstance(leaf, Text):
-                tensors[name] = _stored(leaf, np.stack([step[name] for step in self._kept]))
+                tensors[name] = np.stack([step[name] for step in self._kept])
         with atomic_path(self._temporary / self._file()) as path:
             save_file(tensors, path)
         self._kept, self._size, self._files = [], 0, self._files + 1

@@ -127,7 +127,7 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report, 
         source = config.source(data, head) if data else config.source(config.valid or config.data)
     except ValueError as error:
         raise error if data else ValueError(f"{run.folder}: its own data cannot be used: {error}; give --data") from error
-    store = prepare.tokens(source, run.tokenizer, run.folder, report, run.labels)
+    store = prepare.tokens(source, run.tokenizer, run.folder, report, run.labels, in_summary=share is not None)
     if share and store.meta.digest != run_folder.model_metadata(run.folder).data:
         raise ValueError(f"{source.name}: has changed since {run.folder} was trained; give --data")
     train, valid = prepare.rows(config if share else replace(config, pack=False), store, source, run.model.hyper, share)

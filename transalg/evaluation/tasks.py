@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import exp, sqrt
+from math import exp, log, sqrt
 from statistics import mean, stdev
 from typing import Any
 
@@ -157,11 +157,18 @@ def _returns(run: Run, task: LearnedTask, count: int, tau: float | None, prompts
             progress(len(seeds[group]))
     figures = {"episodes": count, "return": mean(scores)}
     if worlds[0].goal:
-        figures["success"] = mean(score > 0 for score in scores)
+        figures |= _share("success", [score > 0 for score in scores])
     if task.expert is not None and task.random is not None:
         shares = [100 * normalised(score, task.expert, task.random) for score in scores]
         figures |= {"% of expert": mean(shares), "± % (95 %)": CONFIDENCE * stdev(shares) / sqrt(count)}
     return figures
+
+
+def _share(name: str, right: Sequence[bool]) -> dict[str, float]:
+    """The share of what is right, and Wilson's interval of it, which holds for few and for all of them too."""
+    n, p, z2 = len(right), mean(right), CONFIDENCE**2
+    middle, half = (p + z2 / (2 * n)) / (1 + z2 / n), CONFIDENCE * sqrt(p * (1 - p) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    return {name: p, f"{name}, from": max(0.0, middle - half), f"{name}, to": min(1.0, middle + half)}
 
 
 def _captions(model: Gato, vocabulary: Vocabulary, task: LearnedTask, images: bool) -> TaskFigures:
@@ -174,7 +181,7 @@ def _captions(model: Gato, vocabulary: Vocabulary, task: LearnedTask, images: bo
         if not images:
             prompts = [_blank(prompt) for prompt in prompts]
         guesses = answers(model, vocabulary, prompts)
-        figures[f"exact match on {split}"] = mean(guess == truth for guess, truth in zip(guesses, truths, strict=True))
+        figures |= _share(f"exact match on {split}", [guess == truth for guess, truth in zip(guesses, truths, strict=True)])
         figures[f"answers to {split}"] = len(members)
         examples += [{"split": split, "prediction": guess, "target": truth} for guess, truth in zip(guesses, truths, strict=True)]
     return TaskFigures(task.name, figures, examples)
@@ -201,11 +208,9 @@ def _prose(model: Gato, vocabulary: Vocabulary, task: LearnedTask) -> dict[str, 
         return {}
     documents = [_text(task.episodes, int(number)) for number in task.episodes.members("valid")]
     rows = [row for document in documents for row in prose_rows(document, model.hyper.ell_max, vocabulary)]
-    total, count = 0.0, 0
-    for first in range(0, len(rows), ROWS):
-        log_p = prose_log_probability(model, rows[first : first + ROWS])
-        total, count = total - float(log_p.sum()), count + len(log_p)
-    return {"perplexity": exp(min(total / max(1, count), 700.0)), "predicted tokens": count}
+    log_p = torch.cat([prose_log_probability(model, rows[first : first + ROWS]) for first in range(0, len(rows), ROWS)])
+    bits = -float(log_p.sum()) / log(2) / sum(len(document.encode()) for document in documents)
+    return {"perplexity": exp(min(-float(log_p.mean()), 700.0)), "bits per byte": bits, "predicted tokens": len(log_p)}
 
 
 def prose_rows(document: str, ell_max: int, vocabulary: Vocabulary) -> list[Tokens]:

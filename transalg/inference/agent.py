@@ -102,6 +102,8 @@ def control(
     tau = real("tau", worlds[0].tau if tau is None else tau, "[0, ∞]")
     if len(seeds) != len(worlds):
         raise ValueError(f"seeds: expected one for each of {len(worlds)} worlds, got {len(seeds)}")
+    if prompts is not None and len(prompts) != len(worlds):
+        raise ValueError(f"prompts: expected one for each of {len(worlds)} worlds, or None, got {len(prompts)}")
     spaces = worlds[0].spaces
     ranges = action_ranges(spaces.action, vocabulary)
     memory = Memory(model, prompts or [None] * len(worlds))

@@ -288,7 +288,7 @@ class Run(Loaded):
         """A text for each image, as a task that captions images has them; its name, if there are several."""
         self.can("caption")
         vocabulary, models = self.vocabulary, as_models(self.models, Gato)
-        spaces = self.spaces(task or self.captioned(task))
+        spaces = self.spaces(self.captioned(task))
         return answers(
             models[0], vocabulary, [encode_observation(spaces, each, vocabulary) for each in images], ell_gen=ell_gen, tau=tau, seed=seed
         )
@@ -298,9 +298,8 @@ class Run(Loaded):
         spaces = {each["name"]: self.spaces(each["name"]) for each in self.episodes}
         names = [name for name, each in spaces.items() if each.answers and isinstance(each.observation, Image)]
         if (task is not None and task not in names) or (task is None and len(names) != 1):
-            raise ValueError(
-                f"--task: expected a task whose images have captions, {', '.join(names) or 'of which there is none'}; got {task}"
-            )
+            given = "" if task is None else f"; got {task}"
+            raise ValueError(f"--task: expected a task whose images have captions, {', '.join(names) or 'of which there is none'}{given}")
         return task or names[0]
 
     # One pass ----------------------------------------------------------------------------------------------------------

@@ -65,7 +65,9 @@ class Train:
         None, f"number of optimiser steps, instead of epochs (default: {_by_task(lambda task: task.steps)})", bounds=STEPS
     )
     epochs: float | None = option(
-        None, f"passes over the data, instead of steps (default: {_by_task(lambda task: task.epochs)})", bounds=POSITIVE
+        None,
+        f"passes over the data, instead of steps (default: {_by_task(lambda task: task.epochs)}; fewer where they take over half an hour, more where classify has few data)",
+        bounds=POSITIVE,
     )
     batch_size: int | None = option(
         None, f"rows in a batch, over all processes (default: {_by_task(lambda task: task.batch_size)})", bounds="[1, 1000000]"
@@ -165,14 +167,14 @@ class Config:
     init: str | None = option(None, "fine-tuning: a run to take weights, sizes and tokenizer from")
     tokenizer: str = option(
         "",
-        "char, word, bpe, or a tokenizer.json (default: word for classify, multi and mlm; bpe for seq2seq of sentences; otherwise char, or bpe with vocab_size)",
+        "char, word, bpe, or a tokenizer.json (default: word for classify, multi, mlm and seq2seq of symbols; bpe for gato, seq2seq of sentences and texts without spaces; otherwise char, or bpe with vocab_size)",
     )
     vocab_size: int | None = option(
         None,
         "tokens in the vocabulary, mask, bos and eos included (default: at most 30,000 words; for bpe one for every 700 bytes of text, 1024 to 8192)",
         bounds=VOCABULARY,
     )
-    lowercase: bool | None = option(None, "read all words in lower case (default: yes for classify, if the vocabulary has words)")
+    lowercase: bool | None = option(None, "read all words in lower case (default: yes for classify and multi, if the vocabulary has words)")
     text_column: str = option("text", "name of the column or key with the text; in tables also its number, from 1")
     label_column: str = option("label", "name of the column with the class, for classify and multi")
     source_column: str = option("source", "name of the column with the text to read, for seq2seq")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transalg.checks import integer, is_integer, is_real
-from transalg.hyper.modalities import BINS, PATCH
+from transalg.hyper.modalities import BINS, PATCH, M
 
 Array = NDArray[Any]
 
@@ -112,6 +112,11 @@ class Spaces:
         parts = leaves(self.action).values()
         if not parts or (not self.answers and any(isinstance(leaf, Text | Image) for leaf in parts)):
             raise ValueError("action: expected discrete or continuous values, or one text and nothing else")
+        for leaf in parts:
+            if isinstance(leaf, Box) and any(M < abs(end) < inf for end in (leaf.low, leaf.high)):
+                raise ValueError(
+                    f"action: expected numbers from {-M:g} to {M:g}, as far as the bins reach, got {leaf.low:g} to {leaf.high:g}; scale them"
+                )
 
     @property
     def answers(self) -> bool:
@@ -170,9 +175,9 @@ def check(leaf: Leaf, value: Any, name: str, *, bounds: bool = True) -> Array | 
         raise ValueError(f"{name}: expected numbers, got NaN")
     with np.errstate(over="ignore"):  # beyond float32 is infinite
         array = array.astype(np.float32)
-        low, high = np.float32(leaf.low), np.float32(leaf.high)
+        low, high = np.float32(max(leaf.low, -M)), np.float32(min(leaf.high, M))  # of what is to be decoded, beyond M is nothing
     if bounds and array.size and not (array.min() >= low and array.max() <= high):
-        raise ValueError(f"{name}: expected numbers from {leaf.low:g} to {leaf.high:g}, got {_outside(array, low, high)}")
+        raise ValueError(f"{name}: expected numbers from {low:g} to {high:g}, got {_outside(array, low, high)}")
     return array
 
 

@@ -19,7 +19,7 @@ from transalg.hyper.modalities import BINS
 from transalg.model.counterpart import FormalCounterpart
 from transalg.tokenization.modalities import Vocabulary
 from transalg.trace.example import Call, Example, descending, name_of, random_theta
-from transalg.trace.modal import Tokens
+from transalg.trace.modal import BIN, Tokens
 from transalg.trace.record import Inputs, function_of
 from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm, find
@@ -91,16 +91,16 @@ def gato_example(
     scope = Scope({"theta": theta})
     parameters(GatoTheta)("theta", theta, scope)
     s = token_sequence("text", s, scope)  # refuses what Gato would: a text too long, say
-    values = [f"{Bin_inverse(x, N_text, N_BINS):.3g}" for x in range(N_text, N_text + N_BINS)]
+    values = [f"{BIN}{Bin_inverse(x, N_text, N_BINS):.3g}" for x in range(N_text, N_text + N_BINS)]
     vocabulary = [*alphabet, *(name.removesuffix("_token") for name in SPECIAL), *values, "|"]
     return Example(algorithm, function_of(algorithm), _call(algorithm.name, s, theta, settings, generator), theta, vocabulary)
 
 
 def written(vocabulary: Vocabulary) -> list[str]:
-    """How the tokens of a trained model are written: text as it is, bins as their centres, the separator as a bar."""
+    """How the tokens of a trained model are written: text as it is, bins as their centres in [−1, 1], the separator as a bar."""
     tokenizer, N_text = vocabulary.text(), vocabulary.N_text
     words = [tokenizer.token(x) if x < tokenizer.N_V else str(x) for x in range(N_text)]
-    return [*words, *(f"{Bin_inverse(x, N_text, BINS):.3g}" for x in range(N_text, N_text + BINS)), "|"]
+    return [*words, *(f"{BIN}{(2 * i + 1) / BINS - 1:.3g}" for i in range(BINS)), "|"]
 
 
 def trained_gato_example(
@@ -114,7 +114,8 @@ def trained_gato_example(
     first = next((one for one in s if one.patch is not None), s[0])
     if algorithm.name == "ResNet" and first.patch is None:
         raise ValueError("--task: expected a task with images, for ResNet takes a patch")
-    whole: Inputs = {"s": Tokens(tuple(s)), "θ": about}
+    m = " ".join(f"{loss_weight(each):g}" for each in s)
+    whole: Inputs = {"s": Tokens(tuple(s)), "m": f"{m}   (its weight in the loss)", "θ": about}
     settings: dict[str, object] = {"G": hyper.G, "eps": hyper.eps}
     acting = formal.acting(theta)
     assert isinstance(acting, GatoTheta)
@@ -123,7 +124,7 @@ def trained_gato_example(
     if algorithm.name == "gato_embed":
         call = Call((s, acting), whole, kwargs=settings)
     elif algorithm.name == "GatoEmbedding":
-        call = Call((first, acting.theta_e), whole | {"s": Tokens((first,))}, kwargs=settings)
+        call = Call((first, acting.theta_e), {"s": Tokens((first,)), "θ": about}, kwargs=settings)
     else:
         assert first.patch is not None
         A = first.patch.A / first.patch.A.shape[-1] ** 0.5

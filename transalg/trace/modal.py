@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 from transalg.formal.modality import Token, loss_weight
 
 SIGNS = {"img": "▦", "sep": "|"}
+BIN = "≈"  # before the value of a bin, in a vocabulary
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def label(s: Token, vocabulary: Sequence[str]) -> str:
     written = vocabulary[s.x] if s.x < len(vocabulary) else str(s.x)
     if s.kappa == "text":
         return written
-    number = written if written.lstrip("−-").replace(".", "").isdigit() and len(written) > 1 else str(s.x)
+    number = written.removeprefix(BIN) if written.startswith(BIN) else str(s.x)
     return f"→{number}" if s.kappa == "act" else number
 
 

@@ -1,6 +1,7 @@
 """A trace on the terminal."""
 
 import math
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -30,8 +31,8 @@ def show_trace(trace: Trace, console: Console, *, passes: bool = False, brief: b
         equals = "" if symbol == "Mask" else " = "  # Mask[t_z,t_x] = …, Mask ≡ 1
         _print(Text.assemble((symbol + equals, "green"), _input(value, trace)), console, hanging=4)
     if trace.sizes:
-        sizes = (f"{symbol.replace('ell', 'ℓ')}\u00a0=\u00a0{size}" for symbol, size in trace.sizes.items())
-        _print(Text(", ".join(sizes), style="dim"), console)
+        sizes = [f"{symbol.replace('ell', 'ℓ')} = {size}" for symbol, size in trace.sizes.items()]
+        _print(Text(_listed(sizes, console.width), style="dim"), console)
     entered: set[int] = set()
     explained: set[tuple[str, int]] = set()
     call = 0
@@ -44,6 +45,18 @@ def show_trace(trace: Trace, console: Console, *, passes: bool = False, brief: b
         key = step.algorithm.name, step.line.number
         _show_step(step, trace, console, passes and step.depth == 0, why=not brief and key not in explained, operands=not brief)
         explained.add(key)
+
+
+def _listed(items: Sequence[str], width: int) -> str:
+    """The items with commas, on lines that no item is broken by."""
+    lines = [""]
+    for i, item in enumerate(items):
+        item += "," * (i < len(items) - 1)
+        if lines[-1] and cell_len(f"{lines[-1]} {item}") > width:
+            lines.append(item)
+        else:
+            lines[-1] = f"{lines[-1]} {item}".lstrip()
+    return "\n".join(lines)
 
 
 def _input(value: list[int] | Tokens | str, trace: Trace) -> str:
@@ -102,7 +115,7 @@ def _bars(step: Step) -> list[Text]:
     if len(names) != len(numbers) or not numbers:
         return []
     if distribution(step):
-        order = sorted(range(len(numbers)), key=lambda i: -numbers[i])[:BARS]
+        order = [i for i in sorted(range(len(numbers)), key=lambda i: -numbers[i])[:BARS] if numbers[i] > 0]
     elif step.symbol.startswith("−log"):
         order = list(range(len(numbers)))[:LOSSES]
     else:

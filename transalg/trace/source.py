@@ -101,6 +101,7 @@ DEFINING = (
     "bias",
     "embedding",
     "unembedding",
+    "sharing",
     "systems",
     "resnet",
     "gato",
@@ -142,7 +143,13 @@ def difference(system: Algorithm) -> list[tuple[Line, Line]]:
 
 
 def _folded(name: str) -> str:
-    return re.sub(r"[\s_-]", "", name.lower()).lstrip("0")
+    """As people may write it: mask.sparse is sparse, d_transformer is DTransformer."""
+    return re.sub(r"[\s_-]", "", name.lower().rpartition(".")[2]).lstrip("0")
+
+
+def _without_pragmas(code: str) -> str:
+    """Without comments that are for tools, not for readers."""
+    return re.sub(r"  # (type: ignore|noqa).*$", "", code, flags=re.MULTILINE)
 
 
 def _algorithms_by_name() -> dict[str, Algorithm]:
@@ -165,7 +172,9 @@ def _defined(path: Path) -> Iterator[Definition]:
             assert isinstance(node, ast.FunctionDef)
             said = node.body[0]
             source = rows[node.lineno - 1 : said.lineno - 1] + rows[said.end_lineno : node.end_lineno]
-            yield Definition(node.name, path.stem, tuple(" ".join(part.split()) for part in doc.split("\n\n")), "\n".join(source))
+            yield Definition(
+                node.name, path.stem, tuple(" ".join(part.split()) for part in doc.split("\n\n")), _without_pragmas("\n".join(source))
+            )
 
 
 def _read(path: Path) -> Iterator[Algorithm]:
@@ -244,7 +253,7 @@ def _line(tag: re.Match[str], statements: list[ast.stmt], rows: list[str], inden
     return Line(
         number=int(tag["number"]),
         math=tag["math"],
-        code=textwrap.dedent("\n".join(rows[statements[0].lineno - 1 : _last(statements[-1])])),
+        code=_without_pragmas(textwrap.dedent("\n".join(rows[statements[0].lineno - 1 : _last(statements[-1])]))),
         indent=indent,
         kind=KINDS[type(main)],
         first=main.lineno,

@@ -13,6 +13,7 @@ from transalg.training.validation import ValidationSample
 STEPS, SECONDS = 6, 10.0  # the estimate is of so many steps, or of those in so long
 LONG = 600.0  # seconds of training from which on a line says how to shorten it
 WIDTH = 80  # columns
+OBVIOUS = ("positions", "activation", "norm")  # what rotary, GEGLU and RMSnorm are need not be said
 
 
 def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None) -> list[str]:
@@ -20,10 +21,11 @@ def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None
     train, valid, options = prepared.train.rows(), prepared.valid, prepared.config.train
     tokens = f", {train.store.meta.tokens:,} tokens" if isinstance(train, Rows) else _shares(prepared.config)
     if isinstance(train, Rows) and train.cut:
-        tokens += f", {train.cut:,} rows cut"
+        tokens += f", {train.cut:,} cut"
     rows = f"{len(train):,} rows, {'none' if valid is None else f'{len(valid):,}'} to validate"
     if valid is not None and sample is not None and sample.read is not None:
-        rows += f" ({len(sample.read):,} until the end)"
+        until = f" ({len(sample.read):,} until the end)"
+        rows += until if len(f"data       {rows}{until}{tokens}") <= WIDTH else ""
     batch = f"{options.batch_tokens:,} tokens" if options.batch_tokens else f"{options.batch_size:,} rows"
     epochs = prepared.steps / prepared.epoch_batches
     return [
@@ -65,7 +67,7 @@ def _model(hyper: Hyper, parameters: int) -> str:
         f", {parameters:,} parameters",
     )
     departures = [
-        name if value is True else f"{name}={value}"
+        name if value is True else str(value) if name in OBVIOUS else f"{name}={value}"
         for name, value in hyper.departures().items()
         if name not in TRAINING and name != "special"
     ]

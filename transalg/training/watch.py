@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -75,8 +76,8 @@ class Watch(Report):
         if self.speed is not None:
             columns.append(f"{self.speed:,.0f} tok/s")
         self._print(Text.assemble("  ".join(columns), ("  best", "green") if best else ""))
-        if losses := shown_losses(figures):
-            self._print(f"{'':>12} {losses}")
+        for line in shown_losses(figures, self.console.width - 13):
+            self._print(f"{'':>12} {line}")
 
     def measured(self, step: int, figures: dict[str, float]) -> None:
         self._print(f"step {step:>6,}  {shown_figures(figures)}  on all {figures['val_rows']:,} rows")
@@ -103,7 +104,14 @@ def shown_sets(figures: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.1%}" for name, value in sets.items())
 
 
-def shown_losses(figures: Mapping[str, float]) -> str:
-    """The loss of every task, where one model learns several."""
-    losses = {name.removeprefix(OF_A_TASK): value for name, value in figures.items() if name.startswith(OF_A_TASK)}
-    return "  ".join(f"{name} {value:.4f}" for name, value in losses.items())
+def shown_losses(figures: Mapping[str, float], width: int) -> list[str]:
+    """The loss of every task, where one model learns several, in lines of this width."""
+    lines = list[str]()
+    for name, value in figures.items():
+        if name.startswith(OF_A_TASK):
+            shown = f"{name.removeprefix(OF_A_TASK)} {value:.4f}"
+            if lines and cell_len(f"{lines[-1]}  {shown}") <= width:
+                lines[-1] += f"  {shown}"
+            else:
+                lines.append(shown)
+    return lines

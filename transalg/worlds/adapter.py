@@ -17,7 +17,7 @@ from transalg.worlds.world import RGB, ExpertLostError, World
 
 LONGEST = 100_000  # timesteps of an environment that has no limit itself
 TILE = 8  # pixels of a cell of MiniGrid: two by two cells are a patch
-PARTIAL = 0.5  # τ where only a part of the world is seen: the most probable action alone turns left and right for ever
+PARTIAL = 0.75  # τ where only a part of the world is seen: the most probable action alone turns left and right for ever
 
 Expert = Callable[[Any], Any]  # an action for the state that the environment is in; the argument is what was done last, at first None
 
@@ -148,7 +148,13 @@ class GymnasiumWorld(World):
             if self.time != 0:
                 raise ValueError(f"{self.name}: expected an expert from the beginning of an episode on, got one later")
             self._expert = self._make_expert(self.env)
-        return self._actions.ours(self._expert(self._last))
+        action = self._expert(self._last)
+        try:
+            ours = self._actions.ours(action)
+            flatten(self.spaces.action, ours, f"{self.name}: the expert's action")
+        except TypeError as error:
+            raise ValueError(f"{self.name}: the expert's action: expected one of {self.env.action_space}, got {action!r}") from error
+        return ours
 
     def render(self) -> RGB:
         picture = self.env.render()

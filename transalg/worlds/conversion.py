@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def convert(space: theirs.Space[Any], pixels: Pixels, name: str) -> Conversion:
                 return Conversion(Discrete(2, space.shape), np.asarray, lambda value: np.asarray(value, space.dtype))
             case theirs.Discrete():
                 return Conversion(
-                    Discrete(int(space.n)), lambda value: int(value) - int(space.start), lambda value: int(value) + int(space.start)
+                    Discrete(int(space.n)), lambda value: index(value) - int(space.start), lambda value: int(value) + int(space.start)
                 )
             case _ if isinstance(space, theirs.Text) or (
                 space.dtype is not None and np.issubdtype(space.dtype, np.str_)
