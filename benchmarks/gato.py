@@ -46,27 +46,29 @@ def single(folder: Path) -> None:
         evaluated(trained(folder / f"only-{task}", "--data", task, "--train.steps", steps, *of_one))
 
 
-RECORDED = {  # episodes, share in the tokens
-    "BabyAI-GoToLocal-v0": (40_000, 4.0),
-    "BabyAI-PickupLoc-v0": (40_000, 7.0),
-    "ALE/Pong-v5": (40, 5.0),
-}
+RECORDED = {"BabyAI-GoToLocal-v0": 40_000, "BabyAI-PickupLoc-v0": 40_000, "ALE/Pong-v5": 40}  # episodes
+PHASES = (  # steps, ell_max, shares of the tokens; each starts from the model of the one before
+    (9_250, 128, (0.5, 3.0, 0.5, 3.0, 2.5, 4.0, 5.0, 4.0)),
+    (13_000, 256, (0.5, 2.0, 0.3, 2.5, 2.5, 4.0, 7.0, 5.0)),
+    (28_000, 256, (0.5, 3.0, 0.3, 2.5, 1.0, 4.0, 9.0, 4.0)),
+)
 
 
 def eight(folder: Path) -> None:
     episodes = [folder / name.rpartition("/")[2] for name in RECORDED]
-    for (name, (count, _)), out in zip(RECORDED.items(), episodes, strict=True):
+    for (name, count), out in zip(RECORDED.items(), episodes, strict=True):
         if not out.is_dir():
             transalg("gato", "record", name, "--out", out, "--episodes", count, "--noise", 0.1)
-    weights = [*EIGHT_WEIGHTS, *(share for _, share in RECORDED.values())]
-    run = trained(folder / "eight", "--data", *TASKS, *episodes, "--weights", *weights, *EIGHT)
-    for flags in ([], ["--no-prompt"]):
+    run: Path | None = None
+    for number, (steps, ell_max, weights) in enumerate(PHASES, 1):
+        start = [] if run is None else ["--init", run]
+        flags = ["--model.ell-max", ell_max, "--train.steps", steps, *start]
+        run = trained(folder / f"eight-{number}", "--data", *TASKS, *episodes, "--weights", *weights, *flags)
+    assert run is not None
+    for flags in ([], ["--no-prompt"], ["--no-images"]):
         print(f"  {' '.join(flags) or 'as it is'}")
         evaluated(run, *flags)
 
-
-EIGHT_WEIGHTS = (0.5, 2.0, 0.3, 2.5, 2.5)  # of the built-in tasks
-EIGHT = ["--model.ell-max", 256, "--train.batch-tokens", 1024, "--train.steps", 22_000]
 
 if __name__ == "__main__":
     main(__doc__, {"one": one, "single": single, "eight": eight})

@@ -445,7 +445,8 @@ def line(result: Result) -> str:
     shown = " → ".join(_spread(result.figures[side], share) for side in SIDES)
     took = " → ".join(f"{statistics.median(result.seconds[side]):.0f}" for side in SIDES)
     statement = f"`{row.statement}`" if row.statement else ""
-    return f"| {row.item} | `{row.flag}` | {statement} | {row.figure or row.task} | {shown} | {took} |"
+    flag = row.flags if row.flags.startswith(row.flag) else row.flag  # with its value
+    return f"| {row.item} | `{flag}` | {statement} | {row.figure or row.task} | {shown} | {took} |"
 
 
 def _spread(values: Sequence[float], share: bool) -> str:
@@ -472,7 +473,13 @@ def table(path: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", metavar="ROW", choices=[*(row.name for row in ROWS), []], help="all unless given")
+    parser.add_argument(
+        "rows",
+        nargs="*",
+        metavar="ROW",
+        choices=[*(row.name for row in ROWS), []],
+        help="all unless given: " + ", ".join(row.name for row in ROWS),
+    )
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="the folder for runs, data and results.jsonl")
     parser.add_argument("--quick", action="store_true", help="three steps a run, to see that it works")

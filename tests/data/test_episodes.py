@@ -220,6 +220,7 @@ def test_bytes_and_fractions_are_the_same_picture(tmp_path: Path) -> None:
         ({"expert": "x"}, "meta: expected a number or null as expert, got 'x'"),
         ({"expert": float("nan")}, "meta: expected a number or null as expert, got nan"),
         ({"expert": 0.0, "random": 1.0}, "meta: expected an expert that is better than random actions, got 0 and 1"),
+        ({"observation": Image(16 * 27, 16 * 19)}, "observation: expected at most 512 tokens in a timestep, got 513; leave parts out"),
         (
             {"action": Box(-1000, 1000)},
             "action: expected numbers from -256 to 256, as far as the bins reach, got -1000 to 1000; scale them",

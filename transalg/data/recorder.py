@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from transalg.atomic import StrPath, atomic_path, atomic_write, temporary_path
 from transalg.checks import is_real
 from transalg.data.episodes import ACTION, EXPLORED, FORMAT, INDEX, META, OBSERVATION, check_meta, parts, tensor_name
+from transalg.tokenization.modalities import require_room
 from transalg.tokenization.spaces import Array, Box, Discrete, Image, Space, Spaces, Text, flatten, to_json
 
 FULL = 2**27  # bytes of timesteps after which a file is written
@@ -51,6 +52,7 @@ class Recorder:
         self.meta = {"format": FORMAT, "name": name, "expert": expert, "random": random}
         self.meta |= {OBSERVATION: to_json(observation), ACTION: to_json(action)}
         check_meta(self.meta, "meta")
+        require_room(self.spaces, OBSERVATION)
         self.parts = parts(self.spaces)
         self.count = 0  # episodes
         self._lines = list[dict[str, Any]]()

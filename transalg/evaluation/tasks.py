@@ -146,7 +146,8 @@ def _returns(run: Run, task: LearnedTask, count: int, tau: float | None, prompts
     try:
         worlds = [world_of(task) for _ in range(min(count, ROWS))]
     except ValueError as error:
-        report.note(f"{task.name}: {error}")
+        said = str(error)
+        report.note(said if said.startswith(f"{task.name}:") else f"{task.name}: {said}")
         return {}
     shown = demonstrations(task, count, seed, run.ell_max // 2, run.vocabulary) if prompts else [None] * count
     seeds, scores = [episode_seed(seed, EVALUATION, number) for number in range(count)], list[float]()

@@ -117,6 +117,13 @@ def fixed_count(spaces: Spaces) -> int:
     return sum(map(_size, parts)) + (not spaces.answers)
 
 
+def require_room(spaces: Spaces, name: str) -> None:
+    """A ValueError for observations that have more tokens than there are indices, whatever their texts are."""
+    count = sum(map(_size, leaves(spaces.observation).values()))
+    if count > LOCAL:
+        raise ValueError(f"{name}: expected at most {LOCAL} tokens in a timestep, got {count}; leave parts out, or make images smaller")
+
+
 def token_counts(spaces: Spaces, steps: Steps, vocabulary: Vocabulary) -> Ints:
     """How many tokens each of these timesteps has."""
     counts = np.full(len(steps), fixed_count(spaces))

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from transalg.tokenization.modalities import require_room
 from transalg.tokenization.spaces import Spaces, flatten
 from transalg.worlds.conversion import Pixels, convert
 from transalg.worlds.pong import PongExpert
@@ -117,6 +118,7 @@ class GymnasiumWorld(World):
             self.spaces = Spaces(self._observations.space, self._actions.space)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
+        require_room(self.spaces, f"{self.name}: observation")
         self.limit = (self.env.spec and self.env.spec.max_episode_steps) or LONGEST
         self.scored, self.goal, self.tau = chosen.scored, chosen.goal, chosen.tau
         self._make_expert = expert or chosen.expert
@@ -183,6 +185,6 @@ def _make(name: str, chosen: Setup) -> Any:
                 return gymnasium.make(name, render_mode="rgb_array", disable_env_checker=True)
             except TypeError:  # an environment without pictures
                 return gymnasium.make(name, disable_env_checker=True)
-    except (gymnasium.error.Error, ImportError) as error:
+    except Exception as error:  # an environment may raise anything
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"{name}: expected an environment of gymnasium, got none: {reason}") from error
