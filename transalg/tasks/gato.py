@@ -27,7 +27,7 @@ class GeneralistAgent(Task["Gato"]):
     records = "episodes"
     columns = ()
     batch_tokens = 1024
-    steps = 12_000
+    steps = 10_000
     eta = {"muon": 0.003}
     abilities = ("play", "caption", "generate")
     mixes = True
