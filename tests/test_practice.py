@@ -129,7 +129,7 @@ def test_sides_take_turns_and_results_become_a_table(
         practice._measure(row, practice.Bench(tmp_path), 3)
     assert order[:6] == [("without", 0), ("with", 0), ("with", 1), ("without", 1), ("without", 2), ("with", 2)]
     printed = capsys.readouterr().out.splitlines()
-    line = "| `--model.band` | `mask.sparse` | lm | 3.000 (2.000–4.000) → 1.500 (1.500–1.500) | 12 → 12 |"
+    line = "| `--model.band 16` | `mask.sparse` | lm | 3.000 (2.000–4.000) → 1.500 (1.500–1.500) | 12 → 12 |"
     assert printed[1] == "| sparse layers " + line
     assert practice.table(tmp_path / "results.jsonl").splitlines() == [*practice.head().splitlines(), *printed[::-1]]
     (tmp_path / "bad.jsonl").write_text('{"row": "tied"}\n')

@@ -174,11 +174,13 @@ class Trace:
         """An algorithm of Gato, on a trained model and a text, or what one of its tasks begins with."""
         from transalg.evaluation.tasks import find_task as find_learned
         from transalg.evaluation.tasks import first_row, gato_of
-        from transalg.formal.gato import GatoTheta
+        from transalg.hyper.modalities import BINS
         from transalg.model import MixedBatch
         from transalg.model.counterpart import formal_counterpart
         from transalg.tokenization.sequence import text as text_tokens
-        from transalg.trace.gato_example import trained_gato_example, written
+        from transalg.trace.example import Model, name_of
+        from transalg.trace.gato_example import trained_gato_example
+        from transalg.trace.modal import BIN
 
         self._text_alone()
         run = load_runs(folder, checkpoint=self.checkpoint)
@@ -197,10 +199,21 @@ class Trace:
             raise ValueError(f"--text: expected at most ell_max = {model.hyper.ell_max} tokens with bos, got {len(s)}")
         mixed = MixedBatch.of([s])
         tokens = replace(mixed, patches=mixed.patches.double()).formal(model.hyper.N_grid)[0]
-        theta = model.theta()
-        assert isinstance(theta, GatoTheta)
-        about = f"the {self.checkpoint} model of {folder}, on {about}"
-        return trained_gato_example(algorithm, tokens, theta, formal_counterpart(model.hyper), written(vocabulary), about)
+        formal, theta = formal_counterpart(model.hyper), model.theta()
+        traced = Model(
+            theta=theta,
+            acting=formal.acting(theta),
+            transformer=formal,
+            function=name_of(formal.function),
+            layer_norm=formal.layer_norm,
+            eps=model.hyper.eps,
+            MHAttention=formal.MHAttention,
+            about=f"the {self.checkpoint} model of {folder}, on {about}",
+        )
+        tokenizer = vocabulary.text()
+        words = [tokenizer.token(x) if x < tokenizer.N_V else str(x) for x in range(vocabulary.N_text)]
+        values = [f"{BIN}{(2 * i + 1) / BINS - 1:.3g}" for i in range(BINS)]  # the centres of the bins
+        return trained_gato_example(algorithm, tokens, traced, model.hyper.G, [*words, *values, "|"])
 
     def _on_run(
         self, folder: Path, algorithm: Algorithm, text: str | None, tokens: list[int] | None, context_tokens: list[int] | None

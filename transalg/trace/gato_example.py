@@ -14,11 +14,7 @@ from transalg.formal.gato import Gato, GatoTheta
 from transalg.formal.modality import Patch, Token, loss_weight, token_sequence
 from transalg.formal.resnet import convolve
 from transalg.formal.theta import SPECIAL
-from transalg.hyper import GatoHyper
-from transalg.hyper.modalities import BINS
-from transalg.model.counterpart import FormalCounterpart
-from transalg.tokenization.modalities import Vocabulary
-from transalg.trace.example import Call, Example, descending, name_of, random_theta
+from transalg.trace.example import Call, Example, Model, descending, random_theta
 from transalg.trace.modal import BIN, Tokens
 from transalg.trace.record import Inputs, function_of
 from transalg.trace.setting import Settings, Sizes
@@ -96,31 +92,20 @@ def gato_example(
     return Example(algorithm, function_of(algorithm), _call(algorithm.name, s, theta, settings, generator), theta, vocabulary)
 
 
-def written(vocabulary: Vocabulary) -> list[str]:
-    """How the tokens of a trained model are written: text as it is, bins as their centres in [−1, 1], the separator as a bar."""
-    tokenizer, N_text = vocabulary.text(), vocabulary.N_text
-    words = [tokenizer.token(x) if x < tokenizer.N_V else str(x) for x in range(N_text)]
-    return [*words, *(f"{BIN}{(2 * i + 1) / BINS - 1:.3g}" for i in range(BINS)), "|"]
-
-
-def trained_gato_example(
-    algorithm: Algorithm, s: list[Token], theta: GatoTheta, formal: FormalCounterpart, vocabulary: Sequence[str], about: str
-) -> Example:
+def trained_gato_example(algorithm: Algorithm, s: list[Token], model: Model, G: int, vocabulary: Sequence[str]) -> Example:
     """The algorithm's call on tokens of a trained model's own, its first patch where it takes a patch."""
     if algorithm.name not in TRAINED:
         raise ValueError(f"--run: {algorithm.name} is shown on an example alone; of a trained model {', '.join(TRAINED)} are")
-    hyper = formal.hyper
-    assert isinstance(hyper, GatoHyper)
+    theta, acting, about = model.theta, model.acting, model.about
+    assert isinstance(theta, GatoTheta) and isinstance(acting, GatoTheta)
     first = next((one for one in s if one.patch is not None), s[0])
     if algorithm.name == "ResNet" and first.patch is None:
         raise ValueError("--task: expected a task with images, for ResNet takes a patch")
     m = " ".join(f"{loss_weight(each):g}" for each in s)
     whole: Inputs = {"s": Tokens(tuple(s)), "m": f"{m}   (its weight in the loss)", "θ": about}
-    settings: dict[str, object] = {"G": hyper.G, "eps": hyper.eps}
-    acting = formal.acting(theta)
-    assert isinstance(acting, GatoTheta)
+    settings: dict[str, object] = {"G": G, "eps": model.eps}
     if algorithm.name == "Gato":
-        return Example(find(name_of(formal.function)), formal, Call((s, theta), whole), theta, vocabulary)
+        return Example(find(model.function), model.transformer, Call((s, theta), whole), theta, vocabulary)
     if algorithm.name == "gato_embed":
         call = Call((s, acting), whole, kwargs=settings)
     elif algorithm.name == "GatoEmbedding":
@@ -128,9 +113,7 @@ def trained_gato_example(
     else:
         assert first.patch is not None
         A = first.patch.A / first.patch.A.shape[-1] ** 0.5
-        call = Call(
-            (A, theta.W_res, hyper.G), {"A": "the first patch, divided by the root of its width", "θ": about}, kwargs={"eps": hyper.eps}
-        )
+        call = Call((A, theta.W_res, G), {"A": "the first patch, divided by the root of its width", "θ": about}, kwargs={"eps": model.eps})
     return Example(algorithm, function_of(algorithm), call, theta, vocabulary)
 
 
