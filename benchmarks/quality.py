@@ -125,9 +125,10 @@ WINDOW = 200  # words, about 320 tokens
 
 
 def pieces(text: str) -> list[str]:
-    """A text in windows of so many words."""
+    """A text in windows of so many words; a short rest is left out."""
     words = text.split()
-    return [" ".join(words[i : i + WINDOW]) for i in range(0, max(1, len(words)), WINDOW)]
+    windows = [words[i : i + WINDOW] for i in range(0, max(1, len(words)), WINDOW)]
+    return [" ".join(window) for i, window in enumerate(windows) if i == 0 or len(window) >= WINDOW // 4]
 
 
 def by_windows(run: Path, rows: list[dict[str, str]]) -> tuple[float, float]:
