@@ -1,6 +1,7 @@
 """transalg train, evaluate, play, caption and generate with a model of all modalities."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +13,18 @@ import torch
 from PIL import Image
 from torch.testing import assert_close
 
-from tests.tasks.episodes import options, write
+from tests.tasks.episodes import DOCUMENTS, options, write
 from tests.tolerance import PROMISED
 from transalg.cli.caption import read_image
 from transalg.cli.play import spread
 from transalg.cli.trace import TOKENS
-from transalg.evaluation.tasks import find_task, first_row, gato_of
+from transalg.cli.train import episodes_example
+from transalg.evaluation import tasks as evaluation
+from transalg.evaluation.tasks import _share, find_task, first_row, gato_of, learned_tasks
 from transalg.inference.run import Run
 from transalg.model import MixedBatch
 from transalg.tokenization.spaces import Image as Space
+from transalg.training.watch import shown_losses
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +75,35 @@ def test_pictures(transalg: Any, trained: Path, tmp_path: Path) -> None:
     with Image.open(tmp_path / "a.png") as still:
         assert still.size == (4 * 270, 2 * 160)
     assert (spread(11, 4), spread(3, 8), spread(5, 1)) == ([0, 3, 6, 10], [0, 1, 2], [0]), "from the first to the last, none twice"
+
+
+def test_shares_have_wilsons_interval() -> None:
+    """Of 8 of 10 right: 0.490 to 0.943, as textbooks have it; of all or none the interval is not a point."""
+    figures = _share("x", [True] * 8 + [False] * 2)
+    assert figures == {"x": 0.8, "x, from": pytest.approx(0.4902, abs=1e-4), "x, to": pytest.approx(0.9433, abs=1e-4)}
+    assert _share("x", [True] * 50)["x, from"] == pytest.approx(0.9286, abs=1e-3) and _share("x", [False] * 9)["x, from"] == 0
+
+
+def test_prose_in_bits_of_its_bytes(transalg: Any, trained: Path) -> None:
+    _, out, _ = transalg("evaluate", str(trained), "--task", "prose", "--json")
+    figures, (document,) = json.loads(out)["prose"], [DOCUMENTS[3]]
+    nats = math.log(figures["perplexity"]) * figures["predicted tokens"]
+    assert figures["bits per byte"] == pytest.approx(nats / math.log(2) / len(document.encode()))
+
+
+def test_losses_of_tasks_stand_in_lines() -> None:
+    figures = {"val_loss": 1.0, "val_loss_a": 0.5, "val_loss_bb": 2.0, "val_loss_c": 1 / 3}
+    assert shown_losses(figures, 19) == ["a 0.5000  bb 2.0000", "c 0.3333"] and shown_losses({"val_loss": 1.0}, 19) == []
+
+
+def test_what_to_type_next(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first task that acts; without one, captions; else prose."""
+    tasks, config = learned_tasks(Run.load(trained), data=False), Run.load(trained).config
+    for kept, said in ((("colours", "taxi"), "--env taxi --out play.gif"), (("prose", "colours"), "caption"), (("prose",), "generate")):
+        monkeypatch.setattr(
+            evaluation, "learned_tasks", lambda *_, kept=kept, **__: [one for name in kept for one in tasks if one.name == name]
+        )
+        assert said in episodes_example(config, trained)
 
 
 def test_evaluate_one_task(transalg: Any, trained: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transalg.trace.source import FORMAL, algorithms, find
+from transalg.trace.source import FORMAL, algorithms, definitions, find, find_all
 
 
 def test_every_file_of_formal_is_read() -> None:
@@ -53,3 +53,14 @@ def test_the_signature_is_as_written() -> None:
 def test_a_part_of_the_docstring_is_one_row() -> None:
     (row,) = (row for row in find("5").doc if row.startswith("Parameters: "))
     assert row.startswith("Parameters: 𝒲 consisting of") and row.endswith("b_o ∈ ℝ^{d_out}.")
+
+
+@pytest.mark.parametrize(("written", "name"), [("mask.sparse", "sparse"), ("sharing.shared", "shared"), ("norm.batch_norm", "batch_norm")])
+def test_a_name_may_have_its_file(written: str, name: str) -> None:
+    (found,) = find_all(written)
+    assert found.name == name and find_all(name) == [found]
+
+
+def test_comments_for_tools_are_not_shown() -> None:
+    codes = [line.code for one in algorithms() for line in one.lines] + [one.source for one in definitions()]
+    assert not [code for code in codes if "type: ignore" in code or "noqa" in code]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,9 +20,11 @@ from transalg.trace.setting import Settings, Sizes
 from transalg.trace.source import Algorithm
 
 if TYPE_CHECKING:
+    from transalg.formal.theta import TransformerTheta
     from transalg.hyper import Hyper
+    from transalg.model.counterpart import FormalCounterpart
     from transalg.tokenization import Tokenizer
-    from transalg.trace.example import Example
+    from transalg.trace.example import Example, Model
 
 TEXT = "My grandma makes"
 TOKENS = 32  # of a row of one of Gato's tasks
@@ -178,7 +181,6 @@ class Trace:
         from transalg.model import MixedBatch
         from transalg.model.counterpart import formal_counterpart
         from transalg.tokenization.sequence import text as text_tokens
-        from transalg.trace.example import Model, name_of
         from transalg.trace.gato_example import trained_gato_example
         from transalg.trace.modal import BIN
 
@@ -199,17 +201,7 @@ class Trace:
             raise ValueError(f"--text: expected at most ell_max = {model.hyper.ell_max} tokens with bos, got {len(s)}")
         mixed = MixedBatch.of([s])
         tokens = replace(mixed, patches=mixed.patches.double()).formal(model.hyper.N_grid)[0]
-        formal, theta = formal_counterpart(model.hyper), model.theta()
-        traced = Model(
-            theta=theta,
-            acting=formal.acting(theta),
-            transformer=formal,
-            function=name_of(formal.function),
-            layer_norm=formal.layer_norm,
-            eps=model.hyper.eps,
-            MHAttention=formal.MHAttention,
-            about=f"the {self.checkpoint} model of {folder}, on {about}",
-        )
+        traced = _traced(formal_counterpart(model.hyper), model.theta(), f"the {self.checkpoint} model of {folder}, on {about}")
         tokenizer = vocabulary.text()
         words = [tokenizer.token(x) if x < tokenizer.N_V else str(x) for x in range(vocabulary.N_text)]
         values = [f"{BIN}{(2 * i + 1) / BINS - 1:.3g}" for i in range(BINS)]  # the centres of the bins
@@ -220,7 +212,7 @@ class Trace:
     ) -> "Example":
         """The algorithm's call on a trained model and a text in its vocabulary."""
         from transalg.model.counterpart import formal_counterpart
-        from transalg.trace.example import Data, Model, numbered, trained_example
+        from transalg.trace.example import Data, numbered, trained_example
 
         number, run = numbered(algorithm), load_runs(folder, checkpoint=self.checkpoint)
         hyper, formal, theta = run.model.hyper, formal_counterpart(run.model.hyper), run.model.theta()
@@ -248,17 +240,7 @@ class Trace:
         about = f"the {self.checkpoint} model of {folder}, for {run.task}, " + (
             f"which departs from the paper by {said}" if said else "as the paper has it"
         )
-        model = Model(
-            theta=theta,
-            acting=formal.acting(theta),
-            transformer=formal,
-            function=formal.function.__name__,
-            layer_norm=formal.layer_norm,
-            eps=hyper.eps,
-            MHAttention=formal.MHAttention,
-            about=about,
-            classes=run.labels,
-        )
+        model = _traced(formal, theta, about, run.labels)
         special = {v: name.removesuffix("_token") for name, v in theta.special_tokens.items()}
         vocabulary = [special.get(v) or run.tokenizer.token(v) for v in range(theta.N_V)]
         crossed, settings = self.context is not None, self.settings
@@ -267,6 +249,23 @@ class Trace:
         if settings.ell_gen is None and number == 15:
             settings = replace(settings, ell_gen=hyper.ell_max)  # Predict's, None
         return trained_example(algorithm, model, Data(vocabulary, x, z, x), crossed=crossed, settings=settings, seed=self.seed)
+
+
+def _traced(formal: "FormalCounterpart", theta: "TransformerTheta", about: str, classes: Sequence[str] = ()) -> "Model":
+    """What a trace needs of a trained model."""
+    from transalg.trace.example import Model, name_of
+
+    return Model(
+        theta=theta,
+        acting=formal.acting(theta),
+        transformer=formal,
+        function=name_of(formal.function),
+        layer_norm=formal.layer_norm,
+        eps=formal.hyper.eps,
+        MHAttention=formal.MHAttention,
+        about=about,
+        classes=classes,
+    )
 
 
 def _fit(algorithm: Algorithm, task: str, hyper: "Hyper", folder: Path) -> None:

@@ -298,8 +298,8 @@ class Run(Loaded):
         spaces = {each["name"]: self.spaces(each["name"]) for each in self.episodes}
         names = [name for name, each in spaces.items() if each.answers and isinstance(each.observation, Image)]
         if (task is not None and task not in names) or (task is None and len(names) != 1):
-            given = "" if task is None else f"; got {task}"
-            raise ValueError(f"--task: expected a task whose images have captions, {', '.join(names) or 'of which there is none'}{given}")
+            got = "" if task is None else f"; got {task}"
+            raise ValueError(f"--task: expected a task whose images have captions, {', '.join(names) or 'of which there is none'}{got}")
         return task or names[0]
 
     # One pass ----------------------------------------------------------------------------------------------------------

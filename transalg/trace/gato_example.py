@@ -102,12 +102,12 @@ def trained_gato_example(algorithm: Algorithm, s: list[Token], model: Model, G: 
     if algorithm.name == "ResNet" and first.patch is None:
         raise ValueError("--task: expected a task with images, for ResNet takes a patch")
     m = " ".join(f"{loss_weight(each):g}" for each in s)
-    whole: Inputs = {"s": Tokens(tuple(s)), "m": f"{m}   (its weight in the loss)", "θ": about}
+    shown: Inputs = {"s": Tokens(tuple(s)), "m": f"{m}   (its weight in the loss)", "θ": about}
     settings: dict[str, object] = {"G": G, "eps": model.eps}
     if algorithm.name == "Gato":
-        return Example(find(model.function), model.transformer, Call((s, theta), whole), theta, vocabulary)
+        return Example(find(model.function), model.transformer, Call((s, theta), shown), theta, vocabulary)
     if algorithm.name == "gato_embed":
-        call = Call((s, acting), whole, kwargs=settings)
+        call = Call((s, acting), shown, kwargs=settings)
     elif algorithm.name == "GatoEmbedding":
         call = Call((first, acting.theta_e), {"s": Tokens((first,)), "θ": about}, kwargs=settings)
     else:
