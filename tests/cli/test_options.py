@@ -130,6 +130,15 @@ def test_help_states_the_bounds(transalg: Command) -> None:
         assert status == 0 and said.replace(" ", "") in re.sub(r"[\s│]", "", out), verb
 
 
+def test_help_fits_eighty_columns(transalg: Command) -> None:
+    """All of it: usage and descriptions too, of every command and of the commands under it."""
+    below = {name: [name, *(f"{name} {action}" for action in subcommands(kind))] for name, kind in subcommands(Verb).items()}
+    assert below["gato"] == ["gato", "gato record", "gato show"] and len(below) == len(VERBS)
+    for command in ["", *(one for each in below.values() for one in each)]:
+        status, out, _ = transalg(*command.split(), "--help")
+        assert status == 0 and out.startswith("usage: transalg") and max(map(len, out.splitlines())) <= 80, command
+
+
 # Refusals ------------------------------------------------------------------------------------------------------------------
 
 

@@ -16,9 +16,9 @@ from transalg.limits import limits
 class Record:
     """Record an expert: transalg gato record CartPole --out episodes/cartpole --episodes 100 --noise 0.1.
 
-    CartPole, Pendulum and Taxi are built in, and so are glyphs (pictures of letters with their names) and pydocs (prose). With pip install
-    'transalg[gato]' also any environment of gymnasium that has an expert: BabyAI-GoToLocal-v0 and its like; with 'transalg[atari]'
-    ALE/Pong-v5. NAME@80x80 resizes images.
+    CartPole, Pendulum and Taxi are built in, and so are glyphs (pictures of letters with their names) and pydocs (prose). Any environment of
+    gymnasium that has an expert needs pip install 'transalg[gato]': BabyAI-GoToLocal-v0 and its like; ALE/Pong-v5 needs 'transalg[atari]'.
+    NAME@80x80 resizes images.
     """
 
     env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]

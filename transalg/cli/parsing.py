@@ -3,8 +3,10 @@
 import io
 import os
 import re
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -26,10 +28,13 @@ def parse(verbs: Any, arguments: Sequence[str], description: str) -> Any:
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) < terminal.NARROWEST:
         os.environ["COLUMNS"] = str(terminal.NARROWEST)
+    help = _Help()
     try:
-        return _parsed(verbs, arguments, description, io.StringIO())
+        with redirect_stdout(help):
+            return _parsed(verbs, arguments, description, io.StringIO())
     except SystemExit as stop:
         if not stop.code:
+            sys.stdout.write(help.wrapped())
             raise
     said = io.StringIO()  # again for a box that is wide enough to be read, which a terminal may not be
     with suppress(SystemExit), _columns(WIDE):
@@ -40,6 +45,46 @@ def parse(verbs: Any, arguments: Sequence[str], description: str) -> Any:
 def _parsed(verbs: Any, arguments: Sequence[str], description: str, said: io.StringIO) -> Any:
     with redirect_stderr(said):
         return tyro.cli(verbs, prog="transalg", description=description, args=list(arguments), config=MARKERS)
+
+
+class _Help(io.StringIO):
+    """What the parser prints, with the colours and the boxes that standard output has. It wraps the options' texts, but not the rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stdout = sys.stdout
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self.stdout.encoding
+
+    def isatty(self) -> bool:
+        return self.stdout.isatty()
+
+    def wrapped(self) -> str:
+        text = self.getvalue()
+        if not COLOURS.sub("", text).startswith("usage:"):  # a script of completions
+            return text
+        columns = min(WIDE, shutil.get_terminal_size().columns)
+        return "".join(wrap(line, columns, 7 if i == 0 else 0) + "\n" for i, line in enumerate(text.splitlines()))
+
+
+def wrap(line: str, columns: int, indent: int) -> str:
+    """A line, broken at spaces and after commas; its colours take no room.
+
+    >>> print(wrap("usage: transalg [-h] {train,evaluate}", 29, 7))
+    usage: transalg [-h] {train,
+           evaluate}
+    """
+    lines, width = [""], 0
+    for word in re.findall(r" +|[^ ,]+,?|,", line):
+        room = len(COLOURS.sub("", word))
+        if width + room > columns and width > indent:
+            lines, width = [*lines, " " * indent], indent
+            word, room = ("", 0) if word.isspace() else (word, room)
+        lines[-1] += word
+        width += room
+    return "\n".join(line.rstrip(" ") for line in lines)
 
 
 @contextmanager
