@@ -257,6 +257,13 @@ def test_observations_come_back(observation: Any, seed: int) -> None:
             assert np.array_equal(first[path], second[path])
 
 
+def test_a_grey_model_gives_colours_back_as_their_mean() -> None:
+    space, grey = Spaces(Image(16, 32, 3), Discrete(2)), Vocabulary.of(TOKENIZER, channels=1)
+    picture = draw(space.observation, 7)
+    back = decode_observation(space.observation, encode_observation(space, picture, grey).part(0, -1), grey)
+    assert back.shape == picture.shape and np.abs(back - picture.mean(-1, keepdims=True)).max() <= 0.51
+
+
 @given(actions, st.integers(0, 2**16))
 def test_actions_come_back_and_stay_in_their_ranges(action: Any, seed: int) -> None:
     space, value = Spaces(Dictionary(), action), draw(action, seed)

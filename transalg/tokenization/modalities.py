@@ -289,7 +289,8 @@ def decode_observation(space: Space, s: Sequence, vocabulary: Vocabulary) -> Any
     for path, leaf in parts.items():
         if isinstance(leaf, Image):
             count = _size(leaf)
-            result[path] = image(s.patches[used : used + count], leaf.h, leaf.w)[..., : leaf.c]
+            picture = image(s.patches[used : used + count], leaf.h, leaf.w)
+            result[path] = np.repeat(picture, leaf.c, axis=-1) if picture.shape[-1] < leaf.c else picture[..., : leaf.c]
             used += count
     return unflatten(space, result | _decoded(parts, s.ids[s.kind == OBS], vocabulary))
 
