@@ -110,6 +110,13 @@ def test_trace_shows_every_algorithm(transalg, number: int) -> None:
     assert max(map(cell_len, out.splitlines())) <= 80
 
 
+def test_sizes_are_not_broken_by_a_line(transalg) -> None:
+    lines = transalg("trace", "Gato", "--depth", "1")[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("L = "))
+    first, second = lines[start : start + 2]
+    assert first.endswith(",") and re.fullmatch(r"(\w+ = \d+, )+\w+ = \d+", f"{first} {second}") and max(map(cell_len, lines)) <= 80
+
+
 def test_trace_shows_shapes_in_symbols_and_numbers(transalg) -> None:
     _, out, _ = transalg("trace", "10", "--text", "my text")
     assert "X ∈ ℝ^{d_e×ℓ} = 16×9" in out

@@ -117,6 +117,12 @@ def test_prompt(transalg, folder: Path, tmp_path: Path) -> None:
     assert " of 3  " in shown and not error, "the braces are no part of the prompt"
     command = ("prompt", str(folder / "lm"), "--template", "Q{input} {output}", "--cue", "Ω", "--input", "a☃", "--ell-gen", "3")
     assert transalg(*command)[2] == "transalg: 3 of 5 characters (60.0 %) are not in the vocabulary and are left out: Q ☃ Ω\n"
+    (tmp_path / "questions.csv").write_text("id,asked,input\n1,on,the\n2,a,cat\n")
+    for column, texts in ((["--column", "asked"], ["on", "a"]), ([], ["the", "cat"])):  # else the first field of the template
+        status, shown, _ = transalg(
+            "prompt", str(folder / "lm"), "--file", str(tmp_path / "questions.csv"), *column, "--ell-gen", "2", "--json"
+        )
+        assert status == 0 and [json.loads(line)["input"] for line in shown.splitlines()] == texts
 
 
 def test_ensembles_and_int8(transalg, folder: Path) -> None:
