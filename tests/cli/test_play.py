@@ -15,6 +15,7 @@ from torch.testing import assert_close
 
 from tests.tasks.episodes import DOCUMENTS, options, write
 from tests.tolerance import PROMISED
+from transalg.cli import play as cli_play
 from transalg.cli.caption import read_image
 from transalg.cli.play import spread
 from transalg.cli.trace import TOKENS
@@ -117,7 +118,53 @@ def test_invert_makes_black_white(tmp_path: Path) -> None:
     Image.new("RGBA", (16, 16), (200, 200, 200, 0)).save(tmp_path / "b.png")
     space = Space(16, 16, 1)
     assert (read_image(tmp_path / "a.png", space) == 30).all() and (read_image(tmp_path / "a.png", space, invert=True) == 225).all()
-    assert (read_image(tmp_path / "b.png", space) == 0).all()
+    assert (read_image(tmp_path / "b.png", space) == 0).all() and (read_image(tmp_path / "b.png", space, invert=True) == 0).all()
+
+
+def test_a_run_without_its_episodes_acts_and_says_so(transalg: Any, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they could be recorded, but not written; and those that are not needed are not looked for."""
+
+    def refused(*_: Any) -> Any:
+        raise PermissionError(13, "Permission denied", "/somewhere")
+
+    monkeypatch.setattr(evaluation, "folders", refused)
+    status, out, err = transalg("play", str(trained), "--env", "taxi")
+    assert status == 0 and "return" in out and "taxi: without its episodes there are no demonstrations" in " ".join(err.split())
+    assert transalg("play", str(trained), "--env", "taxi", "--no-prompt")[::2] == (0, "")
+
+
+def test_an_ensemble_is_no_agent(transalg: Any, trained: Path) -> None:
+    for task in ("taxi", "colours", "prose"):
+        status, _, err = transalg("evaluate", str(trained), str(trained), "--task", task, "--episodes", "2")
+        assert status == 2 and err == "transalg: runs: expected one model of gato, got an ensemble\n"
+    with pytest.raises(ValueError, match="expected one model of gato, got an ensemble"):
+        Run.load(trained, trained).caption([])
+
+
+def test_long_answers_are_read_to_their_end(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, asked = Run.load(trained), list[int]()
+
+    def spy(model: Any, vocabulary: Any, prompts: Any, *, ell_gen: int = 64) -> list[str]:
+        asked.append(ell_gen)
+        return [""] * len(prompts)
+
+    monkeypatch.setattr(evaluation, "answers", spy)
+    evaluation.evaluate_tasks(run, task="colours")
+    assert asked and set(asked) == {run.ell_max}
+
+
+def test_a_long_episode_keeps_few_frames(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transalg.cli import frames
+    from transalg.worlds.taxi import Taxi
+
+    monkeypatch.setattr(Taxi, "limit", 47)
+    monkeypatch.setattr(cli_play, "SPARE", 4)
+    kept, shown = list[int](), list[Any]()
+    monkeypatch.setattr(frames, "frame", lambda decision, t: kept.append(t) or t)
+    monkeypatch.setattr(frames, "strip", lambda pictures, out: shown.extend(pictures))
+    run = Run.load(trained)
+    _, steps = cli_play.play(run, find_task(run, "taxi"), tmp_path / "a.png", frames=3)
+    assert 12 <= len(kept) < steps and len(shown) == 3 and shown[0] == 1 and steps - shown[-1] < 8 and sorted(shown) == shown
 
 
 def test_caption_and_generate(transalg: Any, trained: Path, tmp_path: Path) -> None:
@@ -143,6 +190,7 @@ def test_caption_and_generate(transalg: Any, trained: Path, tmp_path: Path) -> N
         ),
         (["evaluate", "RUN", "--task", "chess"], "--task: expected one of the tasks of"),
         (["evaluate", "RUN", "--data", "x"], "--data: expected none for gato, which is evaluated on its own tasks"),
+        (["evaluate", "RUN", "--references", "separate"], "--references: for pairs of texts; gato has none"),
         (["evaluate", "RUN", "--episodes", "1"], "--episodes: expected a whole number from 2 to 1,000,000, got 1"),
         (["classify", "RUN", "--text", "a"], "a model for gato cannot classify; it can play, caption, generate"),
     ],

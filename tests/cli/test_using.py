@@ -123,6 +123,8 @@ def test_prompt(transalg, folder: Path, tmp_path: Path) -> None:
             "prompt", str(folder / "lm"), "--file", str(tmp_path / "questions.csv"), *column, "--ell-gen", "2", "--json"
         )
         assert status == 0 and [json.loads(line)["input"] for line in shown.splitlines()] == texts
+    long = ("prompt", str(folder / "lm"), "--input", "a cat " * 99, "--ell-gen", "2")
+    assert transalg(*long)[0] == 2 and "--truncate it to its end" in transalg(*long)[2] and transalg(*long, "--truncate")[0] == 0
 
 
 def test_ensembles_and_int8(transalg, folder: Path) -> None:

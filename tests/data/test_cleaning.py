@@ -127,6 +127,11 @@ def test_of_equal_texts_the_first_stays(texts: list[str]) -> None:
     assert staying(texts, keep_duplicates=True) == [row for row, text in enumerate(texts) if text]
 
 
+def test_contradictions_are_found_among_duplicates() -> None:
+    with pytest.raises(ValueError, match="--drop-contradictions: expected no --keep-duplicates"):
+        Rules(keep_duplicates=True, drop_contradictions=True)
+
+
 def test_the_sides_of_a_pair_are_told_apart() -> None:
     pairs = [("a cat", "ein Hund"), ("ein Hund", "a cat"), ("a ca", "tein Hund"), ("a cat", "ein Hund")]
     decisions = decide([(pair, None) for pair in pairs], Rules(near=0.9))

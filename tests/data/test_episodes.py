@@ -213,6 +213,38 @@ def test_bytes_and_fractions_are_the_same_picture(tmp_path: Path) -> None:
     assert (images[0] == frame).all() and (images[1] == frame).all()
 
 
+def test_a_recorder_keeps_what_it_was_given(tmp_path: Path) -> None:
+    """Though the caller draws its next frame into the same array."""
+    frame, speed = np.zeros((16, 16, 1), np.uint8), np.zeros(3, np.float32)
+    space = Dictionary({"camera": Image(16, 16, 1), "speed": Box(-9, 9, (3,))})
+    with Recorder(tmp_path / "b", name="b", observation=space, action=Discrete(2)) as recorder:
+        for t in range(5):
+            frame[...], speed[...] = 40 * t, t
+            recorder.add({"camera": frame, "speed": speed}, 0)
+    steps = Episodes(tmp_path / "b").steps(0)
+    assert steps.observation["camera"][:, 0, 0, 0].tolist() == [0, 40, 80, 120, 160]
+    assert steps.observation["speed"][:, 1].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("low", "high"), [(-0.7, 0.7), (0.1, 0.3), (None, None)])
+def test_actions_may_stand_at_their_bounds_in_any_floats(tmp_path: Path, kind: Any, low: float | None, high: float | None) -> None:
+    """And never beyond ±256, which no bin reaches, whatever their space says."""
+    bounds = (-inf, inf) if low is None else (low, high)
+    with Recorder(tmp_path / "b", name="b", observation=Discrete(2), action=Box(*bounds, (2,))) as recorder:
+        for _ in range(3):
+            recorder.add(0, [0.2, 0.2])
+    ends = (-256, 256) if low is None else (low, high)
+    tensors(tmp_path / "b", action=np.array([ends] * 3, kind))
+    assert Episodes(tmp_path / "b").steps(0).action[""].dtype == kind
+    for beyond in (2 * max(ends), inf):
+        tensors(tmp_path / "b", action=np.full((3, 2), beyond, kind))
+        with pytest.raises(
+            ValueError, match=rf"action of episode 1: expected actions from {ends[0]:g} to {ends[1]:g}, got .*; record it again"
+        ):
+            Episodes(tmp_path / "b")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -380,7 +412,11 @@ def test_documents(tmp_path: Path) -> None:
     assert seen[0] > 80 and seen[1], "as likely as long"
 
 
-def test_rows_that_cannot_be(counting: Path, folder: Path) -> None:
+def action_of(space: Any) -> Any:
+    return 1 if isinstance(space, Discrete) else [0.5, -0.5]
+
+
+def test_rows_that_cannot_be(counting: Path, folder: Path, tmp_path: Path) -> None:
     task, car = Episodes(counting), Episodes(folder)
     for arguments, message in (
         (((), VOCABULARY, 64), "data: expected at least one folder of episodes, got none"),
@@ -403,5 +439,21 @@ def test_rows_that_cannot_be(counting: Path, folder: Path) -> None:
     ):
         EpisodeRows((car,), VOCABULARY, most - 1)
     EpisodeRows((car,), VOCABULARY, most)
+    for words, action in (("a" * 513, Discrete(3)), ("a" * 513, Box(-1, 1, (2,)))):
+        target = tmp_path / type(action).__name__
+        for count in (512, 513):
+            with Recorder(target / str(count), name="b", observation=Text(), action=action) as recorder:
+                recorder.add("a", action_of(action))
+                recorder.add(words[:count], action_of(action))
+        EpisodeRows((Episodes(target / "512"),), VOCABULARY, 1000)
+        said = "513: episode 1: expected at most 512 tokens of texts, images and values in a timestep, got 513 at timestep 2"
+        with pytest.raises(ValueError, match=said):
+            EpisodeRows((Episodes(target / "513"),), VOCABULARY, 1000)
+    with Recorder(tmp_path / "answers", name="b", observation=Discrete(2), action=Text()) as recorder:
+        recorder.add(1, "a" * 510)  # with the observation and eos 512
+        recorder.end()
+        recorder.add(1, "a" * 511)
+    with pytest.raises(ValueError, match=r"answers: episode 2: expected at most 512 tokens .*, got 513 at timestep 1"):
+        EpisodeRows((Episodes(tmp_path / "answers"),), VOCABULARY, 1000)
     with pytest.raises(ValueError, match="expected episodes of the split test, got train, valid"):
         EpisodeRows((task,), VOCABULARY, 64, split="test")

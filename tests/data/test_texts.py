@@ -7,6 +7,11 @@ import pytest
 
 from transalg.data.texts import TextRow, text_rows
 
+
+def note(text: str) -> None:
+    raise AssertionError(f"no note is wanted: {text}")
+
+
 GOOD = [TextRow(1, "a cat"), TextRow(3, "ran")]
 
 
@@ -30,20 +35,22 @@ GOOD = [TextRow(1, "a cat"), TextRow(3, "ran")]
 )  # fmt: skip
 def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path, name: str, data: bytes, wrong: str) -> None:
     (tmp_path / name).write_bytes(data)
-    rows = list(text_rows(tmp_path / name, "text"))
+    rows = list(text_rows(tmp_path / name, "text", note))
     assert [row for row in rows if not row.wrong] == GOOD
     assert [(row.number, row.wrong) for row in rows if row.wrong] == [(2, wrong)]
 
 
 def test_numbers_are_lines_of_json_and_rows_of_tables(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": 7}\n\n{"text": "b"}\n')
-    assert list(text_rows(tmp_path / "a.jsonl", "text")) == [TextRow(1, "7"), TextRow(3, "b")]
+    assert list(text_rows(tmp_path / "a.jsonl", "text", note)) == [TextRow(1, "7"), TextRow(3, "b")]
     (tmp_path / "a.csv").write_text('text\n"a\nb"\n\nc\n')
-    assert list(text_rows(tmp_path / "a.csv", "text")) == [TextRow(1, "a\nb"), TextRow(2, "c")]
+    assert list(text_rows(tmp_path / "a.csv", "text", note)) == [TextRow(1, "a\nb"), TextRow(2, "c")]
 
 
 def test_a_header_without_the_column_is_an_error_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,txt\n1,a\n")
     with pytest.raises(ValueError, match=r"a\.csv:1: expected a column 'text', got id, txt; name yours with --column, or give the number"):
-        list(text_rows(tmp_path / "a.csv", "text"))
-    assert list(text_rows(tmp_path / "a.csv", "2")) == [TextRow(1, "txt"), TextRow(2, "a")]
+        list(text_rows(tmp_path / "a.csv", "text", note))
+    notes = list[str]()
+    assert list(text_rows(tmp_path / "a.csv", "2", notes.append)) == [TextRow(1, "txt"), TextRow(2, "a")]
+    assert notes == [f"{tmp_path / 'a.csv'}: columns by number (text: 2); the first line is data"]

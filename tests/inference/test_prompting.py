@@ -48,6 +48,7 @@ def test_a_cue_begins_a_chain_of_thought() -> None:
     assert run.calls[0][0] == "Q: 7 + 5 A: Let's think step by step."
     assert reply.answer == "12"
     assert ask(Parrot(["x=5; x=6"]), "a", cue="go", answer=r"x=(\d)").answer == "6"
+    assert ask(Parrot(["x=5, or none"]), "a", cue="go", answer=r"x=(\d)|none").answer == "", "the last match has no group"
 
 
 def test_the_most_frequent_answer_wins_and_the_first_of_those_alike() -> None:

@@ -363,7 +363,7 @@ def test_evaluation(run: Run, known_car: None, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_exact_match_counts_captions(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "answers", lambda model, vocabulary, prompts: ["grey"] * len(prompts))
+    monkeypatch.setattr(evaluation, "answers", lambda model, vocabulary, prompts, ell_gen: ["grey"] * len(prompts))
     task = evaluation.find_task(run, "colours")
     figures = evaluation._captions(run.model, run.vocabulary, task, True).figures
     assert figures["exact match on face"] == pytest.approx(1 / 3)

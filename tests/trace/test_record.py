@@ -115,6 +115,15 @@ def test_the_default_eta_lowers_the_loss_at_every_step(seed: int) -> None:
         assert list(terms.axes["ℓ−1"]) == [*"My grandma makes", "eos"]
 
 
+def test_the_trace_shown_is_the_one_that_descends() -> None:
+    """Algorithm 12 draws its masks: those of the trace are the first that its seed gives, as with this η given."""
+    shown = example(find("12"), "My grandma makes", seed=3)
+    eta = float(str(shown.call.inputs["η"]).partition(",")[0])
+    given = example(find("12"), "My grandma makes", seed=3, settings=Settings(eta=eta))
+    first, second = ([float(step.value) for step in one.trace().steps if step.symbol == "loss(θ)"] for one in (shown, given))
+    assert first == pytest.approx(second, rel=1e-2) and len(first) > 1
+
+
 def test_narrowing() -> None:
     trace = run(DTransformer, x, theta, depth=1)
     assert numbers(trace.narrow(layer=2)) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11]

@@ -130,7 +130,8 @@ def test_options_of_a_resumed_run(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=said):
             train(None, tmp_path / "run", resume=True, changes=changes)
-    longer = train(None, tmp_path / "run", resume=True, changes={"task": "lm", "train": {"steps": 13, "batch_size": 4}})
+    same = {"data": os.path.relpath(tmp_path / "lines.txt")}  # another name of the same file
+    longer = train(None, tmp_path / "run", resume=True, changes={**same, "task": "lm", "train": {"steps": 13, "batch_size": 4}})
     assert longer.state.step == 13
     epochs = train(config("classify", tmp_path, steps=None, epochs=2), tmp_path / "epochs")  # of 6 rows in batches of 3
     more = train(None, tmp_path / "epochs", resume=True, changes={"train": {"epochs": 3}})

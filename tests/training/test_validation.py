@@ -157,6 +157,40 @@ def test_the_selected_figure_chooses_and_stops(tmp_path: Path, monkeypatch: pyte
     assert chosen == {"accuracy": 3, "loss": 5}
 
 
+def test_a_run_that_had_stopped_early_stays_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it is given more patience."""
+    values = iter([(1.0, 0.5)] + [(2.0, 0.5)] * 9)
+    monkeypatch.setattr(loop, "validate", lambda *_: dict(zip(("val_loss", "val_accuracy"), next(values), strict=True)))
+    outcome = train(config("classify", files(tmp_path), steps=11, eval_every=1, patience=2, select="loss"), tmp_path / "run")
+    last = (tmp_path / "run" / "last.safetensors").read_bytes()
+    again = train(None, tmp_path / "run", resume=True)
+    assert (outcome.reason, outcome.state.step) == (again.reason, again.state.step) == ("patience", 3)
+    assert (tmp_path / "run" / "last.safetensors").read_bytes() == last
+    more = train(None, tmp_path / "run", resume=True, changes={"train": {"patience": 4}})
+    assert (more.reason, more.state.step) == ("patience", 5)
+
+
+def test_the_last_measurement_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Ctrl-C: all is saved by then, and the figures of the sample stay."""
+
+    def pressed(*_: object) -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    notes = list[str]()
+
+    class Notes(Report):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+        def validation(self, step: int, figures: dict[str, float], best: bool) -> None:
+            if step == 5:
+                monkeypatch.setattr(loop, "validate", pressed)
+
+    outcome = train(sampled("lm", tmp_path, steps=5), tmp_path / "run", report=Notes())
+    assert outcome.reason == "done" and outcome.figures["val_rows"] == 1 and notes[-1].startswith("Stopped measuring the best model on all")
+    assert {"best.safetensors", "last.safetensors"} <= {path.name for path in (tmp_path / "run").iterdir()}
+
+
 def test_auto_is_the_figure_of_the_task(tmp_path: Path) -> None:
     def selected(task: str, **train_options: Any) -> str:
         return prepare(config(task, tmp_path, **train_options), tmp_path / "run", Report()).config.train.select

@@ -12,7 +12,7 @@ from transalg.tokenization.spaces import Discrete, Spaces
 from transalg.worlds import record
 from transalg.worlds.record import ANSWERS, record_answers, record_world
 from transalg.worlds.taxi import Taxi, policy
-from transalg.worlds.world import RGB, World
+from transalg.worlds.world import RGB, ExpertLostError, World
 
 
 class Doors(World):
@@ -43,6 +43,25 @@ class NoExpert(Doors):
 class Useless(Doors):
     def expert(self) -> int:
         return 2
+
+
+class Forgetful(Doors):
+    """In three of seven episodes its expert is lost at once, in another later."""
+
+    def _start(self, seed: int) -> int:
+        self.luck = seed % 7
+        return 0
+
+    def expert(self) -> int:
+        if self.luck < 3 or (self.luck == 3 and self.time == 5):
+            raise ExpertLostError("lost")
+        return 1
+
+
+def test_an_expert_that_is_lost_costs_its_episode_alone(tmp_path: Path) -> None:
+    recorded = record_world(Forgetful(), tmp_path / "a", episodes=13, scored=100)
+    assert recorded.episodes == 13 and recorded.dropped > 0 and recorded.timesteps == 13 * 11
+    assert 4 < recorded.expert < 7, "as often as it is lost it scores less"
 
 
 def test_examples_in_docstrings() -> None:

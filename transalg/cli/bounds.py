@@ -1,5 +1,6 @@
 """What the numbers and texts of the command line may be: the bounds stand in an option's annotation, help states them, every verb is checked."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -7,8 +8,9 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from transalg.checks import within
 from transalg.limits import limits
-from transalg.terminal import OBEYED, short, shown
+from transalg.terminal import short, shown
 
+HALF = re.compile("[\ud800-\udfff]")  # what Python decodes bytes to that are no characters
 SEEDS = "[0, 9223372036854775807]"
 
 
@@ -42,13 +44,16 @@ def check_values(verb: Any, prefix: str = "") -> None:
         elif interval is not None and value is not None:
             within(option, value, interval, whole=int in kind)
         for text in _texts(value):
-            if (found := OBEYED.search(text)) and not Path(text).exists() and _is_half(text):
+            if (found := HALF.search(text)) and not _is_path(text):
                 raise ValueError(f"{option}: expected UTF-8, got {shown(found.group())} in '{shown(short(text, 60))}'")
 
 
-def _is_half(text: str) -> bool:
-    """Whether a text has bytes that are no characters."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
+def _is_path(text: str) -> bool:
+    """Whether there is a file of this name, which may have any bytes."""
+    try:
+        return Path(text).exists()
+    except OSError:  # too long for a name
+        return False
 
 
 def _texts(value: object) -> Iterator[str]:

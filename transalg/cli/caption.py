@@ -70,8 +70,8 @@ def read_image(path: Path, space: "Image", invert: bool = False) -> "Array":
 
     try:
         with Pictures.open(path) as picture:
-            black = Pictures.new("RGBA", picture.size, "black")  # behind what is transparent
-            flat = Pictures.alpha_composite(black, picture.convert("RGBA"))
+            ground = Pictures.new("RGBA", picture.size, "white" if invert else "black")  # behind what is transparent
+            flat = Pictures.alpha_composite(ground, picture.convert("RGBA"))
             fitted = flat.convert("L" if space.c == 1 else "RGB").resize((space.w, space.h))
     except (UnidentifiedImageError, OSError, SyntaxError, Pictures.DecompressionBombError) as error:
         reason = getattr(error, "strerror", None) or "it is no image that Pillow knows"

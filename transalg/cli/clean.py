@@ -11,7 +11,7 @@ import tyro
 from rich.text import Text
 
 from transalg import terminal
-from transalg.cli.using import Device, Flag, MaybeFile, MaybeFloat, MaybeInt, Name, check_output, json_line
+from transalg.cli.using import Device, Flag, MaybeFile, MaybeFloat, MaybeInt, Name, check_output, json_line, load_runs
 from transalg.tasks import find
 
 if TYPE_CHECKING:
@@ -153,9 +153,7 @@ def _short(text: str) -> str:
 
 def language_model(run: Path, device: str) -> "Losses":
     """The loss per token of texts. A character that the vocabulary lacks counts as a token that is guessed, at a loss of log N_V."""
-    import transalg
-
-    model = transalg.load(run, device=device)
+    model = load_runs(run, device=device)
     if "generate" not in find(model.task).abilities:
         raise ValueError(f"--model: expected a language model, got a run of {model.task} in {run}")
     tokenizer = model.tokenizer

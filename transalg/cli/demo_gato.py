@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transalg.inference.run import Run
 
 TASKS = ("cartpole", "pendulum", "taxi", "glyphs", "pydocs")
-WEIGHTS = (0.5, 2.0, 0.5, 2.5, 3.0)  # shares of the tokens
+WEIGHTS = (0.5, 2.5, 0.5, 2.5, 2.5)  # shares of the tokens
 OPTIONS: dict[str, Any] = {"task": "gato", "data": TASKS, "weights": WEIGHTS}
 EPISODES = 50
 PROMPT = "The "

@@ -68,7 +68,7 @@ class Evaluate:
     episodes: Annotated[int | None, limits("[2, 1000000]")] = None
     """Episodes of each world that gato plays, 50 unless given."""
     tau: MaybeTau = None
-    """Temperature of its actions; unless given 0, the most probable ones, or 0.5 where only a part of the world is seen (MiniGrid)."""
+    """Temperature of its actions; unless given 0, the most probable ones, or 0.75 where only a part of the world is seen (MiniGrid)."""
     no_prompt: Flag = False
     """Let it act without a demonstration."""
     no_images: Flag = False
@@ -155,6 +155,8 @@ class Evaluate:
         for option in ("data", "head", "beams", "confusion", "calibration", "too_long"):
             if getattr(self, option) is not None:
                 raise ValueError(f"--{option.replace('_', '-')}: expected none for gato, which is evaluated on its own tasks")
+        if self.references != "merge":
+            raise ValueError("--references: for pairs of texts; gato has none")
         with Watch(terminal.console(stderr=True) if self.json else console) as watch:
             results = evaluate_tasks(
                 run,

@@ -93,8 +93,6 @@ class Show:
 
         episodes = Episodes(self.folder)
         console = terminal.console(soft_wrap=True)
-        for number, episode in enumerate(episodes.episodes):
-            episodes.steps(number, 0, episode.steps)
         console.print(f"{self.folder}: {len(episodes):,} episodes of {episodes.name}")
         for split in episodes.splits:
             members = [episodes.episodes[i] for i in episodes.members(split)]

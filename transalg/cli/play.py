@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from transalg.inference.run import Run
 
 MOVING, STILL = ".gif", ".png"
+SPARE = 16  # frames that are kept for each that a PNG shows, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Play:
     seed: Seed = 0
     """Of the episode."""
     tau: MaybeTau = None
-    """Temperature of the actions; 0 takes the most probable one. By default 0, or 0.5 where only a part of the world is seen (MiniGrid)."""
+    """Temperature of the actions; 0 takes the most probable one. By default 0, or 0.75 where only a part of the world is seen (MiniGrid)."""
     no_prompt: Flag = False
     """Without a demonstration."""
     frames: MaybeCount = None
@@ -50,8 +51,10 @@ class Play:
         run.can("play")
 
         from transalg.evaluation.tasks import find_task
+        from transalg.training.watch import Watch
 
-        task = find_task(run, self.env)
+        with Watch(terminal.console(stderr=True)) as watch:
+            task = find_task(run, self.env, watch, data=not self.no_prompt)
         score, steps = play(run, task, self.out, seed=self.seed, tau=self.tau, prompt=not self.no_prompt, frames=self.frames)
         percent = None
         if task.expert is not None and task.random is not None:
@@ -93,12 +96,16 @@ def play(
     vocabulary = run.vocabulary
     moving = out is not None and out.suffix.lower() == MOVING
     most = integer("frames", frames if frames is not None else 200 if moving else 8, 1)
-    decisions, pictures = list[tuple[int, int]](), list["Picture"]()
+    pictures, steps, every = list["Picture"](), 0, 1
 
     def watch(decision: "Decision") -> None:
-        decisions.append((len(decisions), decision.row))
-        if out is not None and (not moving or len(pictures) < most):
-            pictures.append(frame(decision, len(decisions)))
+        nonlocal steps, every
+        if out is not None and (len(pictures) < most if moving else steps % every == 0):
+            pictures.append(frame(decision, steps + 1))
+        steps += 1
+        if not moving and len(pictures) == SPARE * most:  # of a long episode every second one, every fourth one, … is enough to choose from
+            del pictures[1::2]
+            every *= 2
 
     shown = demonstrations(task, 1, seed, run.ell_max // 2, vocabulary) if prompt else [None]
     (score,) = run.play([world_of(task)], seeds=[seed], prompts=shown, tau=tau, watch=watch)
@@ -106,7 +113,7 @@ def play(
         write_moving(pictures, out)
     elif out is not None:
         strip([pictures[i] for i in spread(len(pictures), most)], out)
-    return score, len(decisions)
+    return score, steps
 
 
 def spread(count: int, most: int) -> list[int]:

@@ -57,6 +57,8 @@ class Prompt(ModelVerb):
     """Nucleus sampling: sample from the smallest set of most probable tokens with this total probability."""
     seed: MaybeSeed = None
     """The same seed gives the same answers; by default it is random."""
+    truncate: Flag = False
+    """Use the end of a prompt that is longer than ℓ_max."""
     show: Flag = False
     """Print the prompt and all completions as well."""
 
@@ -85,6 +87,7 @@ class Prompt(ModelVerb):
                     top_k=self.top_k,
                     top_p=self.top_p,
                     seed=self.seed,
+                    truncate=self.truncate,
                 )
                 if self.json:
                     shown = {"prompt": result.prompt, "completions": result.completions} if self.show else {}

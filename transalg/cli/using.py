@@ -216,7 +216,7 @@ def read_rows(file: Path | None, option: str, column: str) -> "list[TextRow]":
         rows = list(of_lines((i, line.removesuffix("\r")) for i, line in enumerate(lines, 1) if line or i < len(lines)))
     else:
         assert file is not None
-        rows = list(text_rows(file, column))
+        rows = list(text_rows(file, column, note))
     if not rows:
         raise ValueError(f"{file_name(file)}: expected text, got nothing")
     return rows

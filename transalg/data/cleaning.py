@@ -73,6 +73,10 @@ class Rules:
             if getattr(self, name) is not None:
                 real(_option(name), getattr(self, name), interval)
         integer(_option("shingle_size"), self.shingle_size, 1)
+        if self.keep_duplicates and self.drop_contradictions:
+            raise ValueError(
+                "--drop-contradictions: expected no --keep-duplicates, for contradictions are found among duplicates, got both"
+            )
 
     @property
     def scored(self) -> bool:

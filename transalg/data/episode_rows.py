@@ -1,7 +1,7 @@
 """Episodes to rows of tokens: a part of an episode, at times after another episode of the same task. Any row can be made by its number alone."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,17 @@ from numpy.typing import NDArray
 from transalg.checks import integer, real
 from transalg.data.episodes import ACTION, Episodes
 from transalg.hyper.modalities import LOCAL
-from transalg.tokenization.modalities import Sequence, Vocabulary, concatenate, fixed_count, text, timesteps, token_counts
+from transalg.tokenization.modalities import Sequence, Vocabulary, action_ranges, concatenate, fixed_count, text, timesteps, token_counts
 from transalg.tokenization.sequence import Ints
 
 ROW, TASKS = 11, 12  # what a random number is drawn for
 GOLDEN = (5**0.5 - 1) / 2
 MASK = 0xFFFFFFFFFFFFFFFF
+
+
+@lru_cache(maxsize=16)
+def _offset(seed: int) -> float:
+    return float(np.random.default_rng([seed, TASKS]).random())
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,9 @@ class EpisodeRows:
             for part, runs in task.episodes[number].texts.items():
                 texts.setdefault(part, set()).update(text for _, text in runs)
         most = sum(max(len(self.vocabulary.encode(text, eos=part == ACTION)) for text in each) for part, each in texts.items())
-        if fixed_count(task.spaces) + most <= self.ell_max:
+        if fixed_count(task.spaces) + most <= min(self.ell_max, LOCAL):
             return
+        after = 0 if task.spaces.answers else 1 + len(action_ranges(task.spaces.action, self.vocabulary))  # tokens without an index
         for number in numbers:
             for start in sorted({start for runs in task.episodes[number].texts.values() for start, _ in runs}):
                 count = int(token_counts(task.spaces, task.steps(int(number), start, start + 1), self.vocabulary)[0])
@@ -71,6 +77,11 @@ class EpisodeRows:
                     raise ValueError(
                         f"{task.folder}: episode {number + 1}: expected timesteps of at most ell_max = {self.ell_max} tokens, got {count} "
                         f"at timestep {start + 1}; --model.ell-max {count} has room"
+                    )
+                if count - after > LOCAL:
+                    raise ValueError(
+                        f"{task.folder}: episode {number + 1}: expected at most {LOCAL} tokens of texts, images and values in a timestep, "
+                        f"got {count - after} at timestep {start + 1}; its texts are too long"
                     )
 
     def batch(self, seed: int, step: int, size: int) -> list[Row]:
@@ -84,8 +95,7 @@ class EpisodeRows:
 
     def task(self, seed: int, n: int) -> int:
         """Which folder row n is of. Multiples of the golden ratio, modulo 1, fill [0, 1) evenly."""
-        offset = np.random.default_rng([seed & MASK, TASKS]).random()
-        place = (offset + n * GOLDEN) % 1
+        place = (_offset(seed & MASK) + n * GOLDEN) % 1
         return int(np.searchsorted(self._bounds, place, side="right"))
 
     @cached_property

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 
 from transalg.atomic import StrPath
 from transalg.checks import is_integer, is_real
+from transalg.hyper.modalities import M
 from transalg.reading import parse_json, shown
 from transalg.tokenization.modalities import Steps
 from transalg.tokenization.spaces import Array, Box, Discrete, Image, Leaf, Spaces, Text, from_json, leaves
@@ -95,9 +96,7 @@ class Episodes:
             if isinstance(leaf, Text):
                 values[name] = _spread(episode.texts[name], first, last)
             else:
-                rows = file.get_slice(name)[episode.start + first : episode.start + last]
-                where = f"{self.folder / episode.file}: {name} of episode {number + 1}"
-                values[name] = self._checked(leaf, rows, where, is_action=name.partition("/")[0] == ACTION)
+                values[name] = file.get_slice(name)[episode.start + first : episode.start + last]
         explored = file.get_slice(EXPLORED)[episode.start + first : episode.start + last]
         observed = {path: values[tensor_name(OBSERVATION, path)] for path in leaves(self.spaces.observation)}
         done = {path: values[tensor_name(ACTION, path)] for path in leaves(self.spaces.action)}
@@ -107,37 +106,20 @@ class Episodes:
         """Every text of an episode, each once."""
         return list(dict.fromkeys(text for runs in self.episodes[number].texts.values() for _, text in runs))
 
-    @staticmethod
-    def _checked(leaf: Leaf, rows: Array, where: str, *, is_action: bool) -> Array:
-        """Observations beyond the ends of a box count as the end; actions have to be possible."""
-        if isinstance(leaf, Discrete) and rows.size and not (rows.min() >= 0 and rows.max() < leaf.n):
-            raise ValueError(f"{where}: expected integers from 0 to {leaf.n - 1}, got {rows.min()} to {rows.max()}; {REPAIR}")
-        if isinstance(leaf, Box) and np.isnan(rows).any():
-            raise ValueError(f"{where}: expected numbers, got NaN; {REPAIR}")
-        if (
-            isinstance(leaf, Box)
-            and is_action
-            and rows.size
-            and not (rows.min() >= np.float32(leaf.low) and rows.max() <= np.float32(leaf.high))
-        ):
-            raise ValueError(
-                f"{where}: expected actions from {leaf.low:g} to {leaf.high:g}, got {rows.min():g} to {rows.max():g}; {REPAIR}"
-            )
-        return rows
-
     def _check_numbers(self) -> None:
         """A ValueError for a number that cannot be, now and not when its row comes up in training. Images have any bytes."""
-        numbers = {name: leaf for name, leaf in self.parts.items() if isinstance(leaf, Box | Discrete)}
-        for file, tensors in self._files.items():
-            for name, leaf in numbers.items():
-                try:
-                    self._checked(
-                        leaf, tensors.get_slice(name)[:], f"{self.folder / file}: {name}", is_action=name.partition("/")[0] == ACTION
-                    )
-                except ValueError:
-                    for number, episode in enumerate(self.episodes):  # which one it is; rows of none are not used
-                        if episode.file == file:
-                            self.steps(number)
+        for name, leaf in self.parts.items():
+            if not isinstance(leaf, Box | Discrete):
+                continue
+            is_action = name.partition("/")[0] == ACTION
+            for file, tensors in self._files.items():
+                rows = tensors.get_slice(name)[:]
+                if not _wrong(leaf, rows, is_action=is_action):
+                    continue
+                for number, episode in enumerate(self.episodes):  # which one it is; rows of none are not used
+                    of_episode = rows[episode.start : episode.start + episode.steps]
+                    if episode.file == file and (wrong := _wrong(leaf, of_episode, is_action=is_action)):
+                        raise ValueError(f"{self.folder / file}: {name} of episode {number + 1}: {wrong}; {REPAIR}")
 
     # Reading, with checks ----------------------------------------------------------------------------------------------
 
@@ -281,3 +263,20 @@ def _spread(runs: tuple[tuple[int, str], ...], first: int, last: int) -> list[st
     """The text of every timestep."""
     starts = np.array([at for at, _ in runs])
     return [runs[i][1] for i in np.searchsorted(starts, np.arange(first, last), side="right") - 1]
+
+
+def _wrong(leaf: Box | Discrete, rows: Array, *, is_action: bool) -> str:
+    """What cannot be among these numbers; "" if all can. Observations beyond the ends of a box count as the end; actions have to be possible."""
+    if not rows.size:
+        return ""
+    if isinstance(leaf, Discrete):
+        possible = rows.min() >= 0 and rows.max() < leaf.n
+        return "" if possible else f"expected integers from 0 to {leaf.n - 1}, got {rows.min()} to {rows.max()}"
+    if np.isnan(rows).any():
+        return "expected numbers, got NaN"
+    low, high = max(leaf.low, -M), min(leaf.high, M)  # beyond M no bin reaches
+    kind = np.float16 if rows.dtype == np.float16 else np.float32  # in which a bound is rounded as the numbers are
+    with np.errstate(over="ignore"):
+        least, most = kind(rows.min()), kind(rows.max())
+    possible = not is_action or (least >= kind(low) and most <= kind(high))
+    return "" if possible else f"expected actions from {low:g} to {high:g}, got {least:g} to {most:g}"

@@ -146,5 +146,5 @@ def _runs(texts: list[str]) -> list[list[int | str]]:
 def _stored(leaf: Box | Discrete | Image, values: Array) -> Array:
     """As few bytes as needed."""
     if isinstance(leaf, Image):
-        return values if values.dtype == np.uint8 else np.rint(values * 255).astype(np.uint8)
+        return values.copy() if values.dtype == np.uint8 else np.rint(values * 255).astype(np.uint8)  # the caller may use its array again
     return values.astype(np.uint16 if isinstance(leaf, Discrete) else np.float32)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -23,12 +23,15 @@ class TextRow(NamedTuple):
     wrong: str = ""
 
 
-def text_rows(path: Path, column: str) -> Iterator[TextRow]:
-    """The rows of a file: of a table those after the header; otherwise lines, of JSON or of text. A header without the column is an error."""
+def text_rows(path: Path, column: str, note: Callable[[str], None]) -> Iterator[TextRow]:
+    """The rows of a file: of a table those after the header; otherwise lines, of JSON or of text. A header without the column is an error.
+
+    Where a column is given by its number, a note says whether the first line was taken for a header.
+    """
     files.check_finite(path)
     suffix = files.suffix(path)
     if suffix in tables.DELIMITERS:
-        yield from _of_table(path, column)
+        yield from _of_table(path, column, note)
     elif suffix in JSON_LINES:
         yield from _of_json(files.lines(path, errors="surrogateescape"), column)
     else:
@@ -58,12 +61,14 @@ def _of_json(lines: Iterable[tuple[int, str]], column: str) -> Iterator[TextRow]
             yield _row(number, value if isinstance(value, str) else json.dumps(value))
 
 
-def _of_table(path: Path, column: str) -> Iterator[TextRow]:
+def _of_table(path: Path, column: str, note: Callable[[str], None]) -> Iterator[TextRow]:
     rows = tables.rows(path, errors="surrogateescape")
     sample = list(islice(rows, tables.SAMPLE))
     if not sample:
         return
     layout = tables.layout(path, "documents", (column,), sample, HINT)
+    if layout.note:
+        note(layout.note)
     for number, (line, cells) in enumerate(chain(sample[layout.header :], rows), 1):
         try:
             (text,) = layout.values(path, line, cells)

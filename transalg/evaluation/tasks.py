@@ -67,25 +67,24 @@ def _learned(run: Run, number: int, report: Report, data: bool) -> LearnedTask:
     if data:
         try:
             (episodes,) = folders([several(run.config.data)[number]], run.folder, report)
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             report.note(f"{each['name']}: without its episodes there are no demonstrations: {error}")
     return LearnedTask(each["name"], each["world"], run.spaces(each["name"]), each.get("expert"), each.get("random"), episodes)
 
 
-def find_task(run: Run, name: str, report: Report | None = None, option: str = "--env") -> LearnedTask:
-    """The task of this name, or of the world of this name."""
+def find_task(run: Run, name: str, report: Report | None = None, option: str = "--env", *, data: bool = True) -> LearnedTask:
+    """The task of this name, or of the world of this name; without its episodes if they are not needed."""
     tasks = learned_tasks(run, report, data=False)
     for i, task in enumerate(tasks):
         if name in (task.name, task.world):
-            return _learned(run, i, report or Report(), data=True)
+            return _learned(run, i, report or Report(), data)
     raise ValueError(f"{option}: expected one of the tasks of {run.folder}, {', '.join(task.name for task in tasks)}; got {name!r}")
 
 
 def gato_of(run: Run) -> tuple[Gato, Vocabulary]:
     """The model of a run, and its tokens."""
     vocabulary = run.vocabulary
-    assert isinstance(run.model, Gato)
-    return run.model, vocabulary
+    return run.gato, vocabulary
 
 
 def world_of(task: LearnedTask) -> World:
@@ -181,7 +180,7 @@ def _captions(model: Gato, vocabulary: Vocabulary, task: LearnedTask, images: bo
         prompts, truths = [observed(task.episodes, number, vocabulary) for number in members], [_text(task.episodes, n) for n in members]
         if not images:
             prompts = [_blank(prompt) for prompt in prompts]
-        guesses = answers(model, vocabulary, prompts)
+        guesses = answers(model, vocabulary, prompts, ell_gen=model.hyper.ell_max)  # of which what a prompt leaves
         figures |= _share(f"exact match on {split}", [guess == truth for guess, truth in zip(guesses, truths, strict=True)])
         figures[f"answers to {split}"] = len(members)
         examples += [{"split": split, "prediction": guess, "target": truth} for guess, truth in zip(guesses, truths, strict=True)]

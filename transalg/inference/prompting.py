@@ -151,4 +151,4 @@ def _parse(template: Template, values: Mapping[str, str], completion: str, patte
     if pattern is None:
         return template.parse(values, completion).get(template.fields[-1], "")
     matches = list(pattern.finditer(completion))
-    return matches[-1].group(1).strip() if matches else ""
+    return (matches[-1].group(1) or "").strip() if matches else ""  # a group of another branch is None

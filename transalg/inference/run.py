@@ -279,19 +279,24 @@ class Run(Loaded):
     ) -> list[float]:
         """The return of an episode in each of some worlds of one kind, each with a seed, and perhaps a demonstration as its prompt."""
         self.can("play")
-        vocabulary, models = self.vocabulary, as_models(self.models, Gato)
-        if len(models) > 1:
-            raise ValueError("runs: expected one model that acts, got an ensemble")
-        return control(models[0], vocabulary, worlds, seeds, prompts, tau=tau, watch=watch)
+        return control(self.gato, self.vocabulary, worlds, seeds, prompts, tau=tau, watch=watch)
 
     def caption(self, images: Sequence[Any], task: str | None = None, *, ell_gen: int = 64, tau: float = 0.0, seed: int = 0) -> list[str]:
         """A text for each image, as a task that captions images has them; its name, if there are several."""
         self.can("caption")
-        vocabulary, models = self.vocabulary, as_models(self.models, Gato)
+        model, vocabulary = self.gato, self.vocabulary
         spaces = self.spaces(self.captioned(task))
         return answers(
-            models[0], vocabulary, [encode_observation(spaces, each, vocabulary) for each in images], ell_gen=ell_gen, tau=tau, seed=seed
+            model, vocabulary, [encode_observation(spaces, each, vocabulary) for each in images], ell_gen=ell_gen, tau=tau, seed=seed
         )
+
+    @property
+    def gato(self) -> Gato:
+        """The model, which is one alone."""
+        models = as_models(self.models, Gato)
+        if len(models) > 1:
+            raise ValueError("runs: expected one model of gato, got an ensemble")
+        return models[0]
 
     def captioned(self, task: str | None = None) -> str:
         """The task whose images have captions; a ValueError if there is none, or if several are possible."""

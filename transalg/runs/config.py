@@ -26,6 +26,7 @@ DERIVED = ("N_V", "N_C", "special")  # hyperparameters that come from the data a
 MINUTES = 30  # of training that the default number of epochs may take on two cores, by its operations
 FLOPS = 50e9  # operations a second that two cores do in training; nominal, so that the defaults are the same on every machine
 FEWEST = 3.0  # epochs of the default, however long they take
+SPLIT = 0.1  # of the data validates
 
 
 STEPS, POSITIVE = "[1, 1000000000]", "(0, 1000000]"  # bounds beyond what any machine has
@@ -159,7 +160,7 @@ class Config:
         None, "separate validation data, for multi one for each data set; otherwise a part of --data validates", many="DATA"
     )
     split: float = option(
-        0.1, "fraction of --data that validates: the end of the text, or some of 100 or more documents; 0 for none", bounds="[0, 1)"
+        SPLIT, "fraction of --data that validates: the end of the text, or some of 100 or more documents; 0 for none", bounds="[0, 1)"
     )
     folds: int | None = option(None, "cross-validation: train this many times, each time validating on another part", bounds="[2, 1000]")
     fold: int | None = option(None, "which of them, from 1", bounds="[1, 1000]")
@@ -239,10 +240,10 @@ class Config:
                 raise ValueError(f"--weights: for {others}, which learns several data sets; got {self.task}")
             return
         heads, weights = self.heads, self.weights
-        if task.records == "episodes" and (self.valid or self.folds):
-            raise ValueError(
-                f"--{'valid' if self.valid else 'folds'}: expected none for {self.task}; the files of episodes say which of them validate"
-            )
+        if task.records == "episodes":
+            given = {"valid": self.valid, "folds": self.folds, "split": self.split != SPLIT}
+            if options := [name for name, value in given.items() if value]:
+                raise ValueError(f"--{options[0]}: expected none for {self.task}; the files of episodes say which of them validate")
         for i, head in enumerate(heads):
             if head in heads[:i]:
                 first, again = several(self.data)[heads.index(head)], several(self.data)[i]
@@ -295,7 +296,8 @@ class Config:
         if self.preset:
             base = find_preset(self.preset).hyper
         if base is None:
-            values: dict[str, Any] = {"ell_max": ell_max_for(longest, task.longest)} | defaults
+            resumed = self.init is not None  # then `model` has all that is not None, by the model that the run began with
+            values: dict[str, Any] = {"ell_max": ell_max_for(longest, task.longest)} | ({} if resumed else defaults)
         else:
             if not issubclass(kind, type(base)) and not isinstance(base, kind):
                 raise ValueError(

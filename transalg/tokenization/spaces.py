@@ -9,7 +9,9 @@ True
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -89,7 +91,8 @@ Space = Leaf | Dictionary
 ORDER: dict[type, int] = {Text: 0, Image: 1, Box: 2, Discrete: 2}  # text, then image patches, then tensors
 
 
-def leaves(space: Space) -> dict[str, Leaf]:
+@lru_cache(maxsize=1024)  # every row of training asks several times
+def leaves(space: Space) -> Mapping[str, Leaf]:
     """The parts of a space by path, in the order of their tokens: by kind, then by the names in their paths. A space that is no dictionary has the path ""."""
 
     def walk(path: tuple[str, ...], part: Space) -> list[tuple[tuple[str, ...], Leaf]]:
@@ -98,7 +101,7 @@ def leaves(space: Space) -> dict[str, Leaf]:
         return [(path, part)]
 
     ordered = sorted(walk((), space), key=lambda leaf: (ORDER[type(leaf[1])], leaf[0]))
-    return {"/".join(path): leaf for path, leaf in ordered}
+    return MappingProxyType({"/".join(path): leaf for path, leaf in ordered})
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Numbers and images as Gato reads them: mu-law, bins and their centres, patches; and the way back."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,11 +50,14 @@ def patches(images: Array, channels: int) -> Floats:
     return np.ascontiguousarray(cells.transpose(0, 1, 3, 5, 2, 4).reshape(-1, channels, PATCH, PATCH))
 
 
+@lru_cache(maxsize=64)
 def intervals(h: int, w: int) -> Floats:
-    """(r, r′, c, c′) of every patch of an image, in raster order."""
+    """(r, r′, c, c′) of every patch of an image, in raster order. It may not be written to."""
     rows, columns = (np.arange(0, side, PATCH) for side in (h, w))
     r, c = (each.ravel() for each in np.meshgrid(rows, columns, indexing="ij"))
-    return np.stack([r / h, (r + PATCH) / h, c / w, (c + PATCH) / w], axis=-1).astype(np.float32)
+    result = np.stack([r / h, (r + PATCH) / h, c / w, (c + PATCH) / w], axis=-1).astype(np.float32)
+    result.flags.writeable = False
+    return result
 
 
 def image(patches: Floats, h: int, w: int) -> NDArray[np.uint8]:

@@ -187,11 +187,10 @@ def trained_example(
 
 def descending(make: Callable[[float], Example]) -> Example:
     """The example with the largest η that lowers the loss at every step: the loss is a sum over tokens, so η depends on their number."""
-    for eta in ETAS:
-        of = make(eta)
-        if _descends(of.trace()):
-            break
-    return replace(of, call=replace(of.call, inputs=of.call.inputs | {"η": f"{eta:.3g}, with which every step lowers the loss"}))
+    found = next((eta for eta in ETAS if _descends(make(eta).trace())), None)
+    eta, why = (found, "with which every step lowers the loss") if found is not None else (ETAS[-1], "the smallest that was tried")
+    of = make(eta)  # anew, with random numbers from their beginning
+    return replace(of, call=replace(of.call, inputs=of.call.inputs | {"η": f"{eta:.3g}, {why}"}))
 
 
 def _descends(trace: Trace) -> bool:

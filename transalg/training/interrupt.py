@@ -21,8 +21,13 @@ class Interrupt:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """From now on they do what they did before."""
         for number, handler in self.previous.items():
             signal.signal(number, handler)
+        self.previous = {}
 
     def _request_stop(self, number: int, frame: FrameType | None) -> None:
         if self.stop_requested and number == signal.SIGINT:

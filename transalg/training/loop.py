@@ -31,6 +31,7 @@ from transalg.tokenization import Tokenizer
 from transalg.training.interrupt import Interrupt
 from transalg.training.memory import peak_memory
 from transalg.training.metrics import Metrics, forget_after
+from transalg.training.prefetch import prefetched
 from transalg.training.prepare import Prepared
 from transalg.training.processes import World
 from transalg.training.report import Report
@@ -168,18 +169,21 @@ class Loop:
             self.report.note(line)
         self.report.begin(state.step, steps)
         measured, estimated = list[float](), False
-        batches = self.prepared.plan.forever(self.prepared.train, state.place)
+        batches = prefetched(
+            (place, rows.batch(np.asarray(index))) for place, rows, index in self.prepared.plan.forever(self.prepared.train, state.place)
+        )
         first_step = state.step
         early = first_checkpoint(self.prepared)
         start_time = time.monotonic()
         if self.world.first:
             forget_after(self.out, state.step)
         self._complete_best()
-        with Interrupt() as interrupt, Metrics(self.out, self.world.first, tensorboard=options.tensorboard) as metrics:
-            while state.step < steps:
-                place, rows, index = next(batches)
+        if options.patience is not None and state.waited >= options.patience:  # it had ended before it was resumed
+            reason = "patience"
+        with Metrics(self.out, self.world.first, tensorboard=options.tensorboard) as metrics, Interrupt() as interrupt:
+            while state.step < steps and reason == "done":
                 start = time.perf_counter()
-                batch = rows.batch(np.asarray(index))
+                place, batch = next(batches)
                 eta = self._set_eta(steps)
                 overdue = not self.saved and time.monotonic() - start_time > EARLY_SECONDS
                 loss, stop_requested, overdue = self._step(batch, interrupt.stop_requested, overdue)
@@ -208,6 +212,7 @@ class Loop:
                 if last:
                     break
             if reason != "interrupted":
+                interrupt.end()
                 self._measure_best(metrics if state.step > first_step else None)
         self.report.end()
         return Outcome(self.out, self.config, state, state.best or {}, reason, self.parameters, self.prepared.tokenizer)
@@ -296,12 +301,21 @@ class Loop:
         return figures
 
     def _measure_best(self, metrics: Metrics | None) -> None:
-        """At the end, the loss and the accuracy of the best model on all rows of the validation set, if a sample chose it."""
+        """At the end, the loss and the accuracy of the best model on all rows of the validation set, if a sample chose it.
+
+        All is saved by now: Ctrl-C leaves the figures of the sample.
+        """
         state, rows = self.state, self.prepared.valid
         if rows is None or state.best is None or state.best.get("val_rows", len(rows)) == len(rows):
             return
         self._restore_best()
-        figures = validate(self.objective, self.task, rows, self.hyper, self.world, self.autocast) | {"val_rows": len(rows)}
+        try:
+            figures = validate(self.objective, self.task, rows, self.hyper, self.world, self.autocast) | {"val_rows": len(rows)}
+        except KeyboardInterrupt:
+            if self.world.size > 1:
+                raise
+            self.report.note(f"Stopped measuring the best model on all {len(rows):,} rows; its figures are of {state.best['val_rows']:,}")
+            return
         state.best = state.best | figures
         self._save_best(state.best_step, figures["val_loss"])
         if metrics is not None:

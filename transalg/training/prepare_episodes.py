@@ -89,7 +89,7 @@ def vocabulary_of(config: Config, tasks: Sequence[Episodes]) -> Tokenizer:
         return Tokenizer.load(kind)
     texts = [text for task in tasks for text in _vocabulary_texts(task)]
     size = config.vocab_size or (size_for_text(texts) if kind == "bpe" else None)
-    return train(kind, texts or [" "], size, min_count=2)  # type: ignore[arg-type]
+    return train(kind, texts or [" "], size, min_count=2, lowercase=bool(config.lowercase))  # type: ignore[arg-type]
 
 
 def _vocabulary_texts(task: Episodes) -> list[str]:

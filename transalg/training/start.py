@@ -87,6 +87,8 @@ def _train(
         raise ValueError(
             f"{out}: an imported model has no data to train on; transalg train {options.task} --init {out} --data FILE --out RUN"
         )
+    if options.train.tensorboard and find_spec("tensorboard") is None:
+        raise ValueError("train.tensorboard: TensorBoard is not installed; pip install 'transalg[tensorboard]'")
     world = connect(options.train.device, sharded=options.train.shard)
     try:
         if world.size > 1:  # the first process may have made the folder before another looks
@@ -129,7 +131,7 @@ def _prepare(options: Config, out: Path, place: Path, world: World, report: Repo
     if last:
         _require_same_task(options, last, out)
         tokenizer = run_folder.load_tokenizer(out, last.hyper)
-    elif resume or not world.first:
+    elif (resume or not world.first) and not options.init:  # whose run has the tokenizer, perhaps with other special tokens
         tokenizer = Tokenizer.load(place / run_folder.TOKENIZER)
     if find(options.task).records == "episodes":
         prepared = prepare_episodes(options, out, report, tokenizer, resumed=last is not None)
@@ -225,8 +227,6 @@ def _check_new(config: Config, out: Path, may_continue: bool, overwrite: bool) -
     for data in (*several(config.data), *several(config.valid)):
         if Path(data).is_dir() and Path(data).resolve() in (out.resolve(), *out.resolve().parents):
             raise ValueError(f"--out: {out} lies in the data, {data}; a run would be its own text")
-    if config.train.tensorboard and find_spec("tensorboard") is None:
-        raise ValueError("train.tensorboard: TensorBoard is not installed; pip install 'transalg[tensorboard]'")
     if config.train.patience is not None and not config.valid and config.share() is None:
         raise ValueError("train.patience: expected data to validate on; give --valid or --split")
 
@@ -249,7 +249,7 @@ def _resumed_options(out: Path, changes: dict[str, Any]) -> Config:
         for name, value in table.items():
             value = list(value) if isinstance(value, tuple) else value  # as TOML has it
             may_change = name in ("model", "train") or (prefix == "--train." and (name in RESUMABLE_OPTIONS or value == "auto"))
-            if saved_table.get(name) != value and not may_change:
+            if not _is_same(name, saved_table.get(name), value) and not may_change:
                 raise ValueError(
                     f"{prefix}{name.replace('_', '-')}: {out} was started with {saved_table.get(name, 'none')}; a resumed run keeps its "
                     f"options, except train's {', '.join(RESUMABLE_OPTIONS)}"
@@ -259,6 +259,13 @@ def _resumed_options(out: Path, changes: dict[str, Any]) -> Config:
         changed = {"steps": None, "epochs": None} | changed
     one_process = {} if "RANK" in os.environ else {"shard": False}
     return replace(config, train=replace(config.train, **changed | one_process))
+
+
+def _is_same(name: str, saved: Any, given: Any) -> bool:
+    """Whether an option has the value that it was saved with. Data may be called by another name of the same file."""
+    if saved == given or name not in ("data", "valid") or saved is None or given is None:
+        return bool(saved == given)
+    return [os.path.abspath(each) for each in several(saved)] == [os.path.abspath(each) for each in several(given)]
 
 
 def _write_new(out: Path, place: Path, prepared: Prepared) -> None:

@@ -161,7 +161,11 @@ class GymnasiumWorld(World):
         return ours
 
     def render(self) -> RGB:
-        picture = self.env.render()
+        try:
+            picture = self.env.render()
+        except Exception as error:  # an environment raises what it likes
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ValueError(f"{self.name}: expected a picture, got none: {reason or type(error).__name__}") from error
         if not isinstance(picture, np.ndarray):
             raise ValueError(f"{self.name}: expected a picture, got {type(picture).__name__}")
         return picture

@@ -82,6 +82,8 @@ def record_world(
                 lost = True
             tried += 1
             keep = score >= limit and not lost
+            if not length:  # lost at its first timestep
+                continue
             recorder.end(keep=keep, split="valid" if is_held_out(recorder.count, valid) else "train")
             if keep:
                 total, steps = total + score, steps + length

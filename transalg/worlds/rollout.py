@@ -1,6 +1,7 @@
 """Episodes of a world by a policy, and scores: 0 % is what random actions reach, 100 % what the expert reaches."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from transalg.data.files import Progress, no_progress
 from transalg.data.shuffle import derive_seed
-from transalg.worlds.world import World
+from transalg.worlds.world import ExpertLostError, World
 
 EPISODE, NOISE, EXPERT, RANDOM = 21, 22, 23, 24  # what a seed is derived for
 Policy = Callable[[World, Any, np.random.Generator], Any]  # an action for the state that a world is in, and what is observed of it
@@ -51,10 +52,13 @@ def episode_seed(seed: int, purpose: int, number: int) -> int:
 
 
 def returns(world: World, policy: Policy, episodes: int, seed: int, purpose: int, progress: Progress = no_progress) -> list[float]:
-    """The return of every episode."""
+    """The return of every episode; where the expert is lost, what it had reached."""
     scores = list[float]()
     for number in range(episodes):
-        scores.append(sum(step.reward for step in rollout(world, policy, episode_seed(seed, purpose, number))))
+        scores.append(0.0)
+        with suppress(ExpertLostError):
+            for step in rollout(world, policy, episode_seed(seed, purpose, number)):
+                scores[-1] += step.reward
         progress(1)
     return scores
 
