@@ -47,10 +47,12 @@ def single(folder: Path) -> None:
 
 
 RECORDED = {"BabyAI-GoToLocal-v0": 40_000, "BabyAI-PickupLoc-v0": 40_000, "ALE/Pong-v5": 40}  # episodes
-PHASES = (  # steps, ell_max, shares of the tokens; each starts from the model of the one before
-    (9_250, 128, (0.5, 3.0, 0.5, 3.0, 2.5, 4.0, 5.0, 4.0)),
-    (13_000, 256, (0.5, 2.0, 0.3, 2.5, 2.5, 4.0, 7.0, 5.0)),
-    (28_000, 256, (0.5, 3.0, 0.3, 2.5, 1.0, 4.0, 9.0, 4.0)),
+PHASES = (  # steps, L, ell_max, shares of the tokens; each starts from the model of the one before, and new layers do little at first
+    (9_250, 3, 128, (0.5, 3.0, 0.5, 3.0, 2.5, 4.0, 5.0, 4.0)),
+    (13_000, 3, 256, (0.5, 2.0, 0.3, 2.5, 2.5, 4.0, 7.0, 5.0)),
+    (28_000, 3, 256, (0.5, 3.0, 0.3, 2.5, 1.0, 4.0, 9.0, 4.0)),
+    (2_700, 6, 256, (0.3, 2.0, 0.2, 3.0, 1.0, 4.0, 9.0, 3.0)),
+    (12_500, 6, 256, (0.3, 1.5, 0.2, 2.5, 2.0, 4.0, 9.0, 6.0)),
 )
 
 
@@ -60,9 +62,9 @@ def eight(folder: Path) -> None:
         if not out.is_dir():
             transalg("gato", "record", name, "--out", out, "--episodes", count, "--noise", 0.1)
     run: Path | None = None
-    for number, (steps, ell_max, weights) in enumerate(PHASES, 1):
+    for number, (steps, L, ell_max, weights) in enumerate(PHASES, 1):
         start = [] if run is None else ["--init", run]
-        flags = ["--model.ell-max", ell_max, "--train.steps", steps, *start]
+        flags = ["--model.L", L, "--model.ell-max", ell_max, "--train.steps", steps, *start]
         run = trained(folder / f"eight-{number}", "--data", *TASKS, *episodes, "--weights", *weights, *flags)
     assert run is not None
     for flags in ([], ["--no-prompt"], ["--no-images"]):

@@ -97,7 +97,7 @@ def imported(folder: Path) -> None:
         classifiers(folder, f"{name}-minilm", data, folder / f"{name}-test.jsonl")
 
 
-IMPORTED = ["--train.optimizer", "adamw", "--train.eta", "0.0001", "--train.epochs", "3"]
+IMPORTED = ["--train.epochs", "3"]
 
 
 def news_rows(part: str) -> list[dict[str, str]]:

@@ -595,6 +595,8 @@ GATO_DATA = [
     Mutant("_captions", ", ell_gen=model.hyper.ell_max)", ")", "cli/test_play.py::test_long_answers_are_read_to_their_end", "evaluation/tasks.py"),
     Mutant("_learned", "(ValueError, OSError)", "ValueError", "cli/test_play.py::test_a_run_without_its_episodes_acts_and_says_so", "evaluation/tasks.py"),
     Mutant("play", "every *= 2", "every *= 1", "cli/test_play.py::test_a_long_episode_keeps_few_frames", "cli/play.py"),
+    Mutant("Config", "imported and train.optimizer", "train.optimizer", "runs/test_config.py::test_a_model_of_others_is_trained_with_small_steps", "runs/config.py"),
+    Mutant("Config", "{} if resumed else defaults", "defaults", "runs/test_config.py::test_a_resumed_run_has_what_the_other_model_brought", "runs/config.py"),
     Mutant("Loop", 'state.step < steps and reason == "done"', "state.step < steps", "training/test_validation.py::test_a_run_that_had_stopped_early_stays_stopped", "training/loop.py"),
     Mutant("Loop", "except KeyboardInterrupt:", "except ZeroDivisionError:", "training/test_validation.py::test_the_last_measurement_can_be_stopped", "training/loop.py"),
     Mutant("descending", "of = make(eta)", "_descends((of := make(eta)).trace())", "trace/test_record.py::test_the_trace_shown_is_the_one_that_descends", "trace/example.py"),

@@ -140,6 +140,12 @@ def test_fine_tuning_with_the_checkpoints_own_tokenizer(name: str, task: str, ru
     tuned = transalg.load(tmp_path / "tuned")
     assert tuned.tokenizer.digest() == runs[name].tokenizer.digest() and tuned.model.hyper.N_V == VOCABULARY
     assert tuned.model.hyper.special == runs[name].model.hyper.special
+    assert (tuned.config.train.optimizer, tuned.config.train.eta) == ("adamw", 1e-4)
+    again = train(None, tmp_path / "tuned", resume=True, changes={"train": {"steps": 3}})
+    assert again.state.step == 3
+    for file in ("last.safetensors", "best.safetensors", "metrics.jsonl"):  # a kill came before the first checkpoint
+        (tmp_path / "tuned" / file).unlink()
+    assert train(None, tmp_path / "tuned", resume=True).state.step == 3
 
 
 def test_an_imported_run_cannot_be_resumed(runs: dict[str, Run]) -> None:

@@ -92,6 +92,16 @@ def test_ell_max_from_the_data_leaves_room_for_longer_texts() -> None:
     assert make("lm").hyper(100, 50).ell_max == 128
 
 
+def test_a_model_of_others_is_trained_with_small_steps() -> None:
+    def chosen(imported: bool, **train: Any) -> tuple[str | None, float | None]:
+        options = make("classify", init="run", train=train).with_optimizer(imported).train
+        return options.optimizer, options.eta
+
+    assert (chosen(False), chosen(True)) == (("muon", None), ("adamw", 1e-4))
+    assert chosen(True, eta=0.5) == ("adamw", 0.5) and chosen(True, optimizer="muon") == ("muon", None)
+    assert chosen(True, optimizer="adamw") == ("adamw", 1e-4) and chosen(False, optimizer="adamw") == ("adamw", None)
+
+
 def test_presets_and_other_models_to_start_from() -> None:
     gpt2 = make(preset="gpt2", model={"L": 2, "ell_max": 64}).hyper(300, 50)
     assert gpt2 == preset("gpt2", L=2, ell_max=64, N_V=300)

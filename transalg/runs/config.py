@@ -27,6 +27,7 @@ MINUTES = 30  # of training that the default number of epochs may take on two co
 FLOPS = 50e9  # operations a second that two cores do in training; nominal, so that the defaults are the same on every machine
 FEWEST = 3.0  # epochs of the default, however long they take
 SPLIT = 0.1  # of the data validates
+IMPORTED_ETA = 1e-4  # AdamW's η for a model that others trained
 
 
 STEPS, POSITIVE = "[1, 1000000000]", "(0, 1000000]"  # bounds beyond what any machine has
@@ -81,7 +82,12 @@ class Train:
         "gradient accumulation: parts of a batch that are computed one by one; saves memory, changes nothing else but batch_norm's batches",
         bounds="[1, 1024]",
     )
-    optimizer: str = option("muon", "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items()), OPTIMISERS)
+    optimizer: str | None = option(
+        None,
+        "; ".join(f"{name}: {row.help}" for name, row in OPTIMISERS.items())
+        + f" (default: muon; adamw with η = {IMPORTED_ETA:g} from an imported model)",
+        OPTIMISERS,
+    )
     eta: float | None = option(
         None, f"η, the learning rate (default: {_etas()}; all but sgd's smaller for models wider than {WIDTH})", bounds="(0, 1000]"
     )
@@ -315,21 +321,29 @@ class Config:
             values["d_mlp"] = self.model.get("d_mlp", mlp.usual_width(values["d_e"]) if mlp and is_integer(values["d_e"]) else 1)
         return kind(**values)
 
+    def with_optimizer(self, imported: bool = False) -> "Config":
+        """The options with an optimiser: Muon, or AdamW with a small η where training starts from an imported model."""
+        train = replace(self.train, optimizer=self.train.optimizer or ("adamw" if imported else "muon"))
+        if imported and train.optimizer == "adamw" and train.eta is None:
+            train = replace(train, eta=IMPORTED_ETA)
+        return replace(self, train=train)
+
     def filled(self, hyper: Hyper, batches: int, rows: int, row_tokens: float) -> tuple["Config", int]:
         """The options with every default filled in, and the number of steps, if an epoch has so many batches and rows of so many tokens."""
-        task, train = find(self.task), self.train
+        task, train = find(self.task), self.with_optimizer().train
+        optimizer = train.optimizer or ""
         if train.steps is None and train.epochs is None:
             train = replace(train, steps=task.steps, epochs=task.epochs and default_epochs(task.epochs, hyper, rows, row_tokens))
             if train.epochs and batches * train.epochs < task.fewest_steps:
                 train = replace(train, epochs=round(task.fewest_steps / batches, 1))
         steps = train.steps or max(1, round(batches * (train.epochs or 1)))
-        of_task = task.eta.get(train.optimizer)
+        of_task = task.eta.get(optimizer)
         every = train.eval_every or max(1, -(-steps // 10))
         filled = replace(
             train,
             batch_size=train.batch_size or task.batch_size,
             batch_tokens=train.batch_tokens or (task.batch_tokens if train.batch_size is None else None),
-            eta=train.eta or OPTIMISERS[train.optimizer].default_eta(hyper.d_e, of_task),
+            eta=train.eta or OPTIMISERS[optimizer].default_eta(hyper.d_e, of_task),
             warmup=min(100, steps // 20) if train.warmup is None else train.warmup,
             eval_every=every,
             save_every=train.save_every or every,

@@ -93,7 +93,7 @@ class Loop:
         if deferred:
             self.model.to_empty(device=world.device)
             self.model.reset_parameters(generator)
-        assert self.options.eta is not None
+        assert self.options.eta is not None and self.options.optimizer is not None
         self.optimisers = optimisers(
             self.model,
             self.options.optimizer,

@@ -40,7 +40,7 @@ def least_memory(hyper: Hyper, options: Train, tokens: float, ell: float) -> dic
     kept = (checkpointed_activations if options.recompute else activations)(hyper, max(1, round(ell)))
     return {
         "weights and gradients": 2 * model,
-        "the optimiser": MOMENTS.get(options.optimizer, 0) * model,
+        "the optimiser": MOMENTS.get(options.optimizer or "", 0) * model,
         "activations": kept * tokens / len(hyper.stacks) / options.accumulate * number,
     }
 

@@ -61,6 +61,7 @@ def prepare(
             raise ValueError(
                 f"--tokenizer: the weights of {config.init} belong to its own tokenizer; leave --tokenizer and --vocab-size out"
             )
+        config = config.with_optimizer(imported=not start.data)
     source = config.source(config.data)
     tokenizer = tokenizer or vocabulary(config, source, report)
     data = tokens(source, tokenizer, out, report, labels or (), in_summary=True)
@@ -73,6 +74,7 @@ def prepare(
         assert config.valid
         valid = rows(replace(config, pack=False), other, config.source(config.valid), hyper, None)[0]
     documents = task.bound(labels).drawn(documents, config.shares)
+    config = config.with_optimizer()
     options = config.train
     shift = options.shift and task.records == "documents"
     plan = Plan(options.batch_size or task.batch_size, options.batch_tokens, options.seed, options.shuffle, shift)

@@ -45,6 +45,7 @@ def prepare_episodes(config: Config, out: Path, report: Report, tokenizer: Token
     vocabulary = Vocabulary.of(tokenizer)
     hyper = config.hyper(vocabulary.N_V, 0, base=base, special=tokenizer.special_tokens, tokenizer=tokenizer.kind)
     vocabulary = Vocabulary.of(tokenizer, hyper.to_dict()["C"])
+    config = config.with_optimizer()
     options, task, weights = config.train, find(config.task), list(config.shares.values())
     rows = numbered_rows(tasks, vocabulary, hyper.ell_max, weights, options.seed, prompts=PROMPTS)
     tokens = options.batch_tokens or (task.batch_tokens if options.batch_size is None else None)
