@@ -237,6 +237,8 @@ def tokenised_bleu(run: Path, test: Path, beams: int) -> float:
 
 
 MULTI30K = [
+    "--model.positions",
+    "learned",
     "--train.threads",
     "1",
     "--vocab-size",

@@ -70,7 +70,7 @@ SETTINGS = (
     Setting("old, 2 threads", "the same, dealt out", OLD, threads=2),
     Setting("AVX2", "most laptops: eight floats at once", AVX2, needs="AVX2"),
     Setting("AVX2, 2 threads", "the same, dealt out", AVX2, threads=2, needs="AVX2", cheap=True),
-    Setting("AVX-512", "servers before VNNI: int8 and bfloat16 are computed in other ways", AVX512, needs="AVX512", cheap=True),
+    Setting("AVX-512", "servers before VNNI: int8 and bfloat16 are computed in other ways", AVX512, needs="AVX512"),
     Setting("AVX-512 VNNI", "servers with units for int8 but none for bfloat16", VNNI, needs="AVX512"),
     Setting("old torch", "scalar kernels of torch among the libraries' fast ones: exp, tanh, softmax, norms", {"ATEN_CPU_CAPABILITY": "default"}),
     Setting("old oneDNN", "packed weights multiplied by SSE kernels", {"ONEDNN_MAX_CPU_ISA": "SSE41"}),

@@ -43,7 +43,7 @@ DATES = ("Tuesday, 3 March 2026", "the 31st of December, 1999", "7.11.1917", "JU
 class Demo:
     """Train three transformers in under four minutes on two cores, use them, and check them against the paper.
 
-    transalg demo gato trains one model that acts, captions and writes, in under twenty minutes.
+    transalg demo gato trains one model that acts, captions and writes, in about twenty minutes.
     """
 
     which: Annotated[Literal["text", "gato"], tyro.conf.Positional, tyro.conf.arg(metavar="[text|gato]", help_behavior_hint="")] = "text"
