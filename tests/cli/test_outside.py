@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import transalg as package
+from transalg import cli
 from transalg.cli import streams, using
 from transalg.cli.failures import message
 from transalg.cli.pictures import confusion_picture, write_picture
@@ -261,6 +262,25 @@ def test_ctrl_c_that_a_library_hides(transalg: Callable[..., tuple[int, str, str
     finally:
         signal.signal(signal.SIGINT, before)
     assert status == 130 and err == "\nInterrupted\n"
+
+
+def test_ctrl_c_while_an_error_is_said(transalg: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exception comes where another is handled already."""
+    say, said = cli._say, list[str]()
+
+    def pressed(text: Text) -> None:
+        said.append(text.plain)
+        if len(said) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        say(text)
+
+    monkeypatch.setattr(cli, "_say", pressed)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        status, _, err = transalg("evaluate", "nowhere")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert status == 130 and err == "\nInterrupted\n" and "nowhere" in said[0]
 
 
 def test_sigterm_while_tokenising_leaves_nothing(

@@ -71,6 +71,9 @@ def main() -> None:
     except BrokenPipeError:  # the reader, a pager for example, has closed the pipe
         abandon_output()
         sys.exit(0)
+    except KeyboardInterrupt:  # it came while the command was ending, perhaps with a message
+        _say(Text("\nInterrupted"))
+        sys.exit(130)
 
 
 def _guarded(received: Signals) -> None:
