@@ -236,7 +236,6 @@ ENGINE = [
     Mutant("BatchNorm", "m.lerp_(mean.to(m), MOMENTUM)", "m.lerp_(mean.to(m), 1 - MOMENTUM)", BATCH_NORM + "test_statistics_are_those_of_all_tokens_and_of_no_padding", NORM),
     Mutant("BatchNorm", "correction=0", "correction=1", BATCH_NORM + "test_statistics_are_those_of_all_tokens_and_of_no_padding", NORM),
     Mutant("BatchNorm", "torch.compiler.is_compiling() or torch._C._current_graph_task_id() == -1", "True", BATCH_NORM + "test_activation_checkpointing_counts_a_batch_once", NORM),
-    Mutant("Encoder", "self.head(X)[picked] if over_tokens else self.head(X[picked])", "self.head(X[picked])", BATCH_NORM + "test_a_head_s_norm_takes_all_tokens_though_some_are_predicted", "model/architectures.py"),
     Mutant("of_blocks", "logits[which, block.start : block.stop]", "logits[which]", "tasks/test_multi.py::test_a_text_s_loss_does_not_depend_on_other_heads", "tasks/losses.py"),
     Mutant("quotas", "total * weight / sum(weights)", "total / len(weights)", "data/test_mixture.py::test_every_batch_has_its_share_of_each_data_set", "data/mixture.py"),
     Mutant("Mixture", "epoch * count + np.arange(count)", "np.arange(count)", "data/test_mixture.py::test_every_row_is_drawn_once_before_any_is_drawn_again", "data/mixture.py"),
@@ -538,12 +537,14 @@ DECODERS = [
     Mutant("_parallel", ".add_(X).add_(mlp(norm2(X), tokens, context))", ".add_(X).add_(mlp(norm1(X), tokens, context))", FAST + NEOX, "cpu/single_token.py"),
 ]  # fmt: skip
 
-MODALITIES, EPISODES, WORLDS, GLYPHS, RECORD = (
+MODALITIES, EPISODES, WORLDS, GLYPHS, RECORD, ADAPTER, MIXED = (
     "tokenization/test_modalities.py::",
     "data/test_episodes.py::",
     "worlds/test_worlds.py::",
     "worlds/test_glyphs.py::",
     "worlds/test_record.py::",
+    "worlds/test_adapter.py::",
+    "model/test_gato.py::",
 )
 
 GATO_DATA = [
@@ -599,13 +600,28 @@ GATO_DATA = [
     Mutant("Config", "{} if resumed else defaults", "defaults", "runs/test_config.py::test_a_resumed_run_has_what_the_other_model_brought", "runs/config.py"),
     Mutant("Loop", 'state.step < steps and reason == "done"', "state.step < steps", "training/test_validation.py::test_a_run_that_had_stopped_early_stays_stopped", "training/loop.py"),
     Mutant("descending", "of = make(eta)", "_descends((of := make(eta)).trace())", "trace/test_record.py::test_the_trace_shown_is_the_one_that_descends", "trace/example.py"),
-    Mutant("rollout", "yield Timestep(observation, held if left else action, outcome.reward, left > 0)", "yield Timestep(observation, held if left else action, outcome.reward, left == 0)", RECORD + "test_random_actions_are_marked", "worlds/rollout.py"),
+    Mutant("rollout", "outcome.reward, explored is not None)", "outcome.reward, explored is None)", RECORD + "test_random_actions_are_marked", "worlds/rollout.py"),
+    Mutant("record_world", "random + keep * (expert - random)", "random + GOOD * (expert - random)", RECORD + "test_only_good_episodes_are_kept", "worlds/record.py"),
+    Mutant("mistaken", "and id(thing) not in meant", "", ADAPTER + "test_there_may_be_no_other_object", "worlds/babyai.py"),
+    Mutant("mistaken", "world.instrs = right", "pass", ADAPTER + "test_exploring_picks_up_an_object_that_is_not_meant", "worlds/babyai.py"),
+    Mutant("_until_carried", "world.carrying is not thing", "True", ADAPTER + "test_exploring_picks_up_an_object_that_is_not_meant", "worlds/babyai.py"),
+    Mutant("PongExpert.__call__", "- OFFSET, min(", ", min(", ADAPTER + "test_the_expert_of_pong_rests_where_it_is_right", "worlds/pong.py"),
+    Mutant("PongExpert.__call__", "bounced(ball_y + left * (ball_y - y))", "ball_y + left * (ball_y - y)", ADAPTER + "test_the_expert_of_pong_is_where_the_ball_arrives", "worlds/pong.py"),
+    Mutant("arrived", "pushed, push = push, 0", "push = 0", ADAPTER + "test_the_expert_of_pong_is_where_the_ball_arrives", "worlds/pong.py"),
+    Mutant("Layer._with_mlp", "pick(X, picked), pick(attention, picked)", "X[: len(picked)], pick(attention, picked)", "model/test_picked.py::test_the_last_mlp_reads_what_the_loss_looks_at[EHyper-default]", "model/layers.py"),
+    Mutant("DecoderOnly._through_layers", "if picked is not None and self.norms_over_tokens:", "if False:", "model/test_picked.py::test_the_last_mlp_reads_what_the_loss_looks_at[GatoHyper-batch_norm]", "model/decoder.py"),
+    Mutant("Encoder.encode", "self._picked(tokens, where)", "None", "model/test_picked.py::test_the_last_mlp_reads_what_the_loss_looks_at[EHyper-default]", "model/architectures.py"),
+    Mutant("Transformer._picked", "picked if len(picked) else picked.new_zeros(1)", "picked", "model/test_picked.py::test_where_nothing_is_asked_for_one_row_comes_back", "model/transformer.py"),
+    Mutant("GeneralistAgent.mean_figures", "exp(sum(log(max(loss, SOLVED)) for loss in losses.values()) / max(1, len(losses)))", "sum(losses.values()) / max(1, len(losses))", "tasks/test_gato.py::test_the_mean_of_losses_is_not_that_of_the_largest", "tasks/gato.py"),
+    Mutant("GymnasiumWorld.explore", "rng.random() < 0.5", "False", ADAPTER + "test_exploring_picks_up_an_object_that_is_not_meant", "worlds/adapter.py"),
+    Mutant("_around", "max(0, place - min(before, int(rng.integers(most))))", "place", "data/test_episodes.py::test_rows_are_parts_of_episodes_from_every_timestep", "data/episode_rows.py"),
+    Mutant("distinct", "not torch.equal(pixels[one][which], pixels)", "False", MIXED + "test_patches_that_are_alike_are_embedded_once", "model/mixed.py"),
+    Mutant("Gato._patches", "F.embedding(which, E)", "E[which.flip(0)]", MIXED + "test_patches_that_are_alike_are_embedded_once", "model/gato.py"),
     Mutant("rollout", "noise + stretch * (1 - noise)", "noise + (1 - noise)", "worlds/test_worlds.py::test_random_actions_last_a_stretch", "worlds/rollout.py"),
     Mutant("rollout", "rng.geometric(1 / stretch)", "1", "worlds/test_worlds.py::test_random_actions_last_a_stretch", "worlds/rollout.py"),
 ]  # fmt: skip
 
 G, BINS, AGENT, RESNET = (f"formal/test_{file}.py::" for file in ("gato", "bins", "agent", "resnet"))
-MIXED = "model/test_gato.py::"
 KINDS, PLACES, LOSS = (
     G + "test_every_kind_has_its_vectors",
     MIXED + "test_places_are_those_of_the_formal_index",
@@ -707,7 +723,6 @@ GATO_PRODUCT = [
     # The task
     Mutant("GeneralistAgent", "if rows is None:", "if rows is not None:", GATO_TASK + "test_patches_move_in_training_alone", "tasks/gato.py"),
     Mutant("GeneralistAgent", "weights[weights > 0], task[weights > 0]", "weights[weights > 0], of_tokens[batch.next_weights() > 0]", GATO_TASK + "test_figures_are_of_each_task", "tasks/gato.py"),
-    Mutant("GeneralistAgent", "mean = sum(losses.values()) / max(1, len(losses))", "mean = sum(losses.values())", GATO_TASK + "test_what_a_run_keeps", "tasks/gato.py"),
     # Acting and answering
     Mutant("Memory", "have + len(more) > self.room", "have + len(more) > 10 * self.room", GATO_TASK + "test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps", "inference/agent.py"),
     Mutant("Memory", "kept.insert(0, step)", "kept.append(step)", GATO_TASK + "test_beyond_ell_max_a_row_starts_over_with_its_last_timesteps", "inference/agent.py"),

@@ -20,8 +20,10 @@ from transalg.formal.modality import loss_weight
 from transalg.hyper import GatoHyper
 from transalg.hyper.modalities import ACT, BINS, IMG, KINDS, OBS, PATCH, SEP, TEXT
 from transalg.model import DTransformer, Gato, MixedBatch, build
+from transalg.model import mixed as mixed_batches
 from transalg.model.counterpart import formal_counterpart
-from transalg.model.mixed import middle_cells, random_cells
+from transalg.model.gato import ResNet
+from transalg.model.mixed import distinct, middle_cells, random_cells
 from transalg.tasks.losses import Gato_loss
 from transalg.verify.batches import draw, draw_mixed
 from transalg.verify.cases import randomised, small
@@ -82,6 +84,32 @@ def test_places_are_those_of_the_formal_index() -> None:
     assert random_cells(intervals, 128, rng(1)).equal(random_cells(intervals, 128, rng(1)))
     many = random_cells(torch.tensor([[0.25, 0.5, 0.0, 1.0]]).expand(500, 4), 16, rng(0))
     assert set(many[:, 0].tolist()) == {4, 5, 6, 7} and set(many[:, 1].tolist()) == set(range(16))
+
+
+def test_patches_that_are_alike_are_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And values and gradients are the formal ones, also for two that differ but have the same weighted sum."""
+    model, ours = make(dropout=0.0), draw(HYPER, rng(1))
+    mixed = batch()
+    n = len(mixed.patches)
+    assert n >= 5 and distinct(mixed.patches)[1] is None
+    chosen = torch.arange(n) % 3
+    repeated = replace(mixed, patches=mixed.patches[chosen])
+    different, which = distinct(repeated.patches)
+    assert which is not None and len(different) == 3 and torch.equal(different[which], repeated.patches)
+    seen = []
+    monkeypatch.setattr(ResNet, "forward", lambda self, patches, run=ResNet.forward: seen.append(len(patches)) or run(self, patches))
+    assert max(errors(model, replace(ours, mixed=repeated), rng(3))) <= PROMISED and set(seen) == {3}
+    wanted = repeated.patches.clone().requires_grad_()
+    gradient, of_one = (
+        torch.autograd.grad(model(replace(repeated, patches=patches))[0, :, 0].sum(), patches)[0]
+        for patches in (
+            wanted,
+            (wanted.detach() + 1e-9 * torch.rand(wanted.shape, generator=rng(4), dtype=wanted.dtype)).clamp(-1, 1).requires_grad_(),
+        )
+    )
+    assert_close(gradient, of_one, rtol=0, atol=1e-5), "each patch has a gradient of its own"
+    monkeypatch.setattr(mixed_batches, "_sums", lambda bits: bits[:, 0] * 0)
+    assert distinct(mixed.patches)[0] is mixed.patches and distinct(mixed.patches)[1] is None
 
 
 def test_theta_goes_there_and_back() -> None:

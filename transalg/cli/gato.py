@@ -30,15 +30,24 @@ class Record:
     seed: Seed = 0
     """Of the episodes and of random actions."""
     noise: MaybeShare = None
-    """The share of random actions among the expert's, 0 unless given. They are marked, and not learned."""
+    """The share of actions that explore among the expert's, 0 unless given. They are marked, and not learned. In BabyAI half of the stretches
+    go to pick up an object that is not meant, and end there; the others, and those of other worlds, are random."""
     stretch: Annotated[float | None, limits("[1, 1000000]", float)] = None
-    """How often a random action is repeated in the mean, 1 unless given: more of it leads farther from where the expert goes."""
+    """How many actions long a stretch of exploring is in the mean, 1 unless given: a longer one leads farther from where the expert goes."""
+    least: Annotated[float | None, limits("[0, 1]", float)] = None
+    """The share of the expert's score that an episode has to reach, 0.8 unless given; others are left out."""
     valid: Share = 0.05
     """The share of the episodes that is held out, as the split valid."""
     scored: MaybeCount = None
     """Episodes of the expert, and of random actions, that say what 100 % and 0 % are; 100 unless given, 5 for Pong."""
     json: Annotated[bool, tyro.conf.arg(help_behavior_hint="")] = False
     """Print what was recorded as one JSON object."""
+
+    @property
+    def _keep(self) -> float:
+        from transalg.worlds.record import GOOD
+
+        return GOOD if self.least is None else self.least
 
     def run(self) -> None:
         from dataclasses import asdict
@@ -50,7 +59,13 @@ class Record:
         watch = Watch(terminal.console(stderr=True, soft_wrap=True))
         result: Recorded
         if self.env in ANSWERS:
-            for option, value in (("episodes", self.episodes), ("noise", self.noise), ("stretch", self.stretch), ("scored", self.scored)):
+            for option, value in (
+                ("episodes", self.episodes),
+                ("noise", self.noise),
+                ("stretch", self.stretch),
+                ("least", self.least),
+                ("scored", self.scored),
+            ):
                 if value is not None:
                     raise ValueError(f"--{option}: expected a world with actions, got {self.env}")
             result = record_answers(ANSWERS[self.env], self.out, valid=self.valid)
@@ -67,6 +82,7 @@ class Record:
                     noise=self.noise or 0.0,
                     stretch=1.0 if self.stretch is None else self.stretch,
                     scored=scored,
+                    keep=self._keep,
                     valid=self.valid,
                     progress=progress,
                 )
@@ -78,7 +94,7 @@ class Record:
         if result.mean is not None:
             console.print(f"Mean return {result.mean:.4g}; the expert's {result.expert:.4g}, of random actions {result.random:.4g}")
         if result.dropped:
-            console.print(f"Left out {result.dropped:,} episodes below 80 % of the expert")
+            console.print(f"Left out {result.dropped:,} episodes below {100 * self._keep:.4g} % of the expert")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,8 +33,9 @@ class EpisodeRows:
     """Rows of at most ℓ_max tokens from several folders, each in proportion to its weight.
 
     Row n is a function of the seed and n: training continues from any step with the same rows. The share of each folder in any run of rows
-    is its weight, up to one or two rows. A row begins at a random timestep, each as likely as the others. With probability `prompts`,
-    timesteps of another episode go first, at most half of the row: in one half of these its last ones, in the other from a random one on.
+    is its weight, up to one or two rows. A row has a random timestep, each as likely as the others, at a random place of the row: a short
+    episode is mostly read from its beginning. With probability `prompts`, timesteps of another episode go first, at most half of the row:
+    in one half of these its last ones, in the other from a random one on.
     """
 
     tasks: tuple[Episodes, ...]
@@ -123,14 +124,14 @@ class _Draw:
         return cls(members, np.cumsum(sizes))
 
     def sequence(self, task: Episodes, rows: EpisodeRows, rng: np.random.Generator) -> Sequence:
-        number, start = self._place(rng)
+        number, place = self._place(rng)
         if task.spaces.document:
-            return _document(task, number, start, rows)
+            return _document(task, number, place, rows)
         if rng.random() < rows.prompts and (prompt := self._prompt(task, number, rows, rng)):
-            segment = timesteps_from(task, number, start, rows.ell_max - len(prompt), rows.vocabulary)
+            segment = _around(task, number, place, rows.ell_max - len(prompt), rows.vocabulary, rng)
             if len(segment):
                 return concatenate([prompt, segment])
-        return timesteps_from(task, number, start, rows.ell_max, rows.vocabulary)
+        return _around(task, number, place, rows.ell_max, rows.vocabulary, rng)
 
     def _place(self, rng: np.random.Generator) -> tuple[int, int]:
         """An episode and a timestep of it, or a character of a document; all are equally likely."""
@@ -154,6 +155,14 @@ def _document(task: Episodes, number: int, character: int, rows: EpisodeRows) ->
     ids = rows.vocabulary.encode(document, bos=True, eos=True)
     start = character * len(ids) // (len(document) + 1)
     return text(ids[start : start + min(rows.ell_max, LOCAL)], rows.vocabulary.channels)
+
+
+def _around(task: Episodes, number: int, place: int, room: int, vocabulary: Vocabulary, rng: np.random.Generator) -> Sequence:
+    """At most `room` tokens of an episode, with this timestep among them: at a random place, or none if it does not fit."""
+    most = _most(task, room)
+    counts = token_counts(task.spaces, task.steps(number, max(0, place + 1 - most), place + 1), vocabulary)
+    before = int((counts[::-1].cumsum() <= room).sum()) - 1  # so many timesteps fit before it
+    return timesteps_from(task, number, max(0, place - min(before, int(rng.integers(most)))), room, vocabulary)
 
 
 def timesteps_from(task: Episodes, number: int, start: int, room: int, vocabulary: Vocabulary) -> Sequence:

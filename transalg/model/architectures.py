@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transalg.formal.domains import refuse
@@ -15,7 +15,7 @@ from transalg.model.checks import Lengths, row_lengths, token_ids, within
 from transalg.model.decoder import Decoder, DecoderOnly, evaluating
 from transalg.model.gato import Gato as Gato
 from transalg.model.head import ENCODER_HEADS
-from transalg.model.layers import DecoderLayer, Layer
+from transalg.model.layers import DecoderLayer, Layer, Picked
 from transalg.model.layout import Layout, layout, paired
 from transalg.model.norm import NORMS
 from transalg.model.parameters import Made
@@ -54,14 +54,14 @@ class Encoder(Transformer[ModelHyper]):
         self.layers = self._stack("layers", Layer)
         self.reset_parameters(generator)
 
-    def encode(self, ids: IDs, lengths: Lengths = None, segments: IDs | None = None) -> tuple[Tokens, Layout]:
-        """X of line 9, a row for each token of the batch, and its layout."""
+    def encode(
+        self, ids: IDs, lengths: Lengths = None, segments: IDs | None = None, where: Bool[Tensor, "B ell"] | None = None
+    ) -> tuple[Picked, Layout]:
+        """X of line 9, a row for each token of the batch, and its layout; where given, the rows of these tokens alone."""
         ids = token_ids("ids", ids, self.hyper.ell_max)
         tokens = layout(tuple(ids.shape), row_lengths("lengths", lengths, tuple(ids.shape)), ids.device)
         X = self._embed("ids", ids, tokens, self._segments(segments, ids, tokens))
-        for layer in self.in_order("layers"):
-            X = self._through(layer, X, tokens)
-        return X, tokens
+        return self._through_stack("layers", X, tokens, self._picked(tokens, where)), tokens
 
     def _segments(self, segments: IDs | None, ids: IDs, tokens: Layout) -> Tensor | None:
         if segments is None:
@@ -76,8 +76,7 @@ class Encoder(Transformer[ModelHyper]):
     def head(self, X: Tokens, picked: Int[Tensor, "n"] | slice | None = None) -> Float[Tensor, "n d_f"]:
         """Lines 10 and 11, of the picked tokens; of all of them unless given."""
         if picked is not None:
-            over_tokens = self.training and NORMS[self.hyper.norm].over_tokens
-            return self.head(X)[picked] if over_tokens else self.head(X[picked])
+            return self.head(X)[picked] if self.norms_over_tokens else self.head(X[picked])
         return ENCODER_HEADS[self.hyper.head].compute(self, self.hyper, X)
 
 
@@ -91,9 +90,14 @@ class ETransformer(Encoder[EHyper]):
         X, tokens = self.features(ids, lengths, segments)
         return tokens.pad(self.logits(X))
 
-    def features(self, ids: IDs, lengths: Lengths = None, segments: IDs | None = None) -> tuple[Float[Tensor, "T d_f"], Layout]:
-        """X of line 11, a row for each token of the batch, and its layout."""
-        X, tokens = self.encode(ids, lengths, segments)
+    def features(
+        self, ids: IDs, lengths: Lengths = None, segments: IDs | None = None, where: Bool[Tensor, "B ell"] | None = None
+    ) -> tuple[Float[Tensor, "T d_f"], Layout]:
+        """X of line 11, a row for each token of the batch, and its layout; where given, the rows of these tokens alone."""
+        if where is not None and self.norms_over_tokens:
+            X, tokens = self.features(ids, lengths, segments)
+            return X[self._picked(tokens, where)], tokens
+        X, tokens = self.encode(ids, lengths, segments, where)
         return self.head(X), tokens
 
 
@@ -150,8 +154,7 @@ class EDTransformer(Decoder[EDHyper]):
 
     def _encode(self, z: Int[Tensor, "B ell_z"], tokens: Layout) -> Tokens:
         Z = self._embed("z", z, tokens)
-        for layer in self.in_order("enc"):
-            Z = self._through(layer, Z, tokens)
+        Z = self._through_stack("enc", Z, tokens)
         return self._final(Z, "gamma_enc")
 
     def last_norm(self, X: Tokens) -> Tokens:

@@ -16,7 +16,7 @@ from transalg.model.cache import Cache, Step
 from transalg.model.checks import Lengths, row_lengths, token_ids, within
 from transalg.model.embedding import embed
 from transalg.model.heads import cache_shapes
-from transalg.model.layers import Layer
+from transalg.model.layers import Layer, Picked
 from transalg.model.layout import Layout
 from transalg.model.norm import NORMS
 from transalg.model.parameters import Made
@@ -114,11 +114,11 @@ class DecoderOnly(Decoder[ModelHyper]):
     def decoding_layers(self) -> list[nn.Module]:
         return self.in_order("layers")
 
-    def _through_layers(self, X: Tokens, tokens: Layout) -> Tokens:
-        """Lines 4–10."""
-        for layer in self.in_order("layers"):
-            X = self._through(layer, X, tokens)
-        return self.last_norm(X)
+    def _through_layers(self, X: Tokens, tokens: Layout, picked: Int[Tensor, "n"] | None = None) -> Picked:
+        """Lines 4–10, of the picked tokens; of all of them unless given."""
+        if picked is not None and self.norms_over_tokens:
+            return self._through_layers(X, tokens)[picked]
+        return self.last_norm(self._through_stack("layers", X, tokens, picked))
 
     def last_norm(self, X: Tokens) -> Tokens:
         """Line 10."""

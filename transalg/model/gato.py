@@ -5,7 +5,7 @@ from typing import Unpack
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from transalg.hyper import GatoHyper
@@ -18,8 +18,9 @@ from transalg.model.cache import Cache
 from transalg.model.checks import Lengths
 from transalg.model.decoder import DecoderOnly
 from transalg.model.embedding import positioned, token_rows
+from transalg.model.layers import Picked
 from transalg.model.layout import Layout, layout
-from transalg.model.mixed import LAST_LOCAL, MixedBatch, checked_batch, middle_cells
+from transalg.model.mixed import LAST_LOCAL, MixedBatch, checked_batch, distinct, middle_cells
 from transalg.model.parameters import Made, ParameterModule
 from transalg.model.transformer import Logits
 
@@ -58,15 +59,16 @@ class Gato(DecoderOnly[GatoHyper]):
         X, tokens = self.features(batch)
         return tokens.pad(self.logits(X))
 
-    def features(self, batch: MixedBatch) -> tuple[Tokens, Layout]:
-        """X of line 10, a row for each token of the batch, and its layout."""
+    def features(self, batch: MixedBatch, where: Bool[Tensor, "B ell"] | None = None) -> tuple[Picked, Layout]:
+        """X of line 10, a row for each token of the batch, and its layout; where given, the rows of these tokens alone."""
         batch = checked_batch(batch, self.hyper)
         tokens = layout(batch.shape, batch.lengths, batch.ids.device)
+        picked = self._picked(tokens, where)
         kind, ids, index, number = (tokens.unpad(part) for part in (batch.kind, batch.ids, batch.index, batch.patch_number()))
         X = self._line_2(kind, ids, index, number, self._patches(batch))
         X = positioned(self, self.hyper, X, tokens.positions(ids.device), batch.shape[1])
         X = X if self.move is None else self.move(X, tokens)
-        return self._through_layers(self._dropped(X), tokens), tokens
+        return self._through_layers(self._dropped(X), tokens, picked), tokens
 
     @torch.no_grad()
     def decode(  # type: ignore[override]
@@ -108,7 +110,9 @@ class Gato(DecoderOnly[GatoHyper]):
             return None
         patches = batch.patches if len(batch.patches) else batch.patches.new_zeros(0, self.hyper.C, PATCH, PATCH)
         cells = middle_cells(batch.intervals, self.hyper.N_grid) if batch.cells is None else batch.cells
-        E: Tensor = self.W_res(patches.to(self.dtype))
+        different, which = distinct(patches)
+        E: Tensor = self.W_res(different.to(self.dtype))
+        E = E if which is None else F.embedding(which, E)
         return E + self.rows("W_row", cells[:, 0]) + self.rows("W_col", cells[:, 1])
 
     def _line_2(

@@ -3,6 +3,8 @@
 from typing import Unpack
 
 import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from transalg.hyper import DHyper, Hyper
 from transalg.hyper.heads import Shapes
@@ -11,10 +13,12 @@ from transalg.hyper.shapes import below
 from transalg.model.attention import Attention, Context, Tokens
 from transalg.model.cache import Cache, Step
 from transalg.model.heads import Keys, Values
-from transalg.model.layout import Bucket, Layout
+from transalg.model.layout import Bucket, Layout, pick
 from transalg.model.mlp import MLPS
 from transalg.model.norm import NORMS
 from transalg.model.parameters import Made, ParameterModule
+
+Picked = Float[Tensor, "T_picked d"]  # rows of X, all or some
 
 
 class Sublayers(ParameterModule):
@@ -47,14 +51,17 @@ class Layer(Sublayers):
         self.W = Attention(hyper, below(shapes, "W"), mask=mask, positions=hyper.positions, **made)
         self.parallel = isinstance(hyper, DHyper) and hyper.parallel
 
-    def forward(self, X: Tokens, layout: Layout) -> Tokens:
-        return self._with_mlp(X, self.W(self._before(X, 1), layout))
+    def forward(self, X: Tokens, layout: Layout, picked: Int[Tensor, "n"] | None = None) -> Picked:
+        """The rows of the residual stream after this layer; only those that are picked, if any are: the MLP then has no more to do."""
+        return self._with_mlp(X, self.W(self._before(X, 1), layout), picked)
 
     def decode(self, X: Tokens, cache: Cache, l: int, step: Step) -> Tokens:
         return self._with_mlp(X, self.W.decode(self._before(X, 1), cache, l, step))
 
-    def _with_mlp(self, X: Tokens, attention: Tokens) -> Tokens:
+    def _with_mlp(self, X: Tokens, attention: Tokens, picked: Int[Tensor, "n"] | None = None) -> Picked:
         """The residual stream after both sub-layers; the MLP reads X as it was before the first of them if they are parallel."""
+        if picked is not None:
+            X, attention = pick(X, picked), pick(attention, picked)
         after = self._after(X, attention, 1)
         return self._after(after, self.mlp.compute(self, self._before(X if self.parallel else after, 2), 1), 2)
 

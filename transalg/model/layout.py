@@ -31,16 +31,16 @@ class BucketSide:
     def to_sequences(self, X: Shaped[Tensor, "count *d"]) -> Shaped[Tensor, "n ell *d"]:
         """A row for each token to sequences × longest."""
         if self.gather_index is not None:
-            X = _pick(X, self.gather_index)
+            X = pick(X, self.gather_index)
         return X.view(*self.shape, *X.shape[1:])
 
     def to_tokens(self, X: Shaped[Tensor, "n ell *d"]) -> Shaped[Tensor, "count *d"]:
         """Sequences × longest back to a row for each token."""
         X = X.flatten(0, 1)
-        return X if self.scatter_index is None else _pick(X, self.scatter_index)
+        return X if self.scatter_index is None else pick(X, self.scatter_index)
 
 
-def _pick(X: Shaped[Tensor, "n *d"], index: Int[Tensor, "m"]) -> Shaped[Tensor, "m *d"]:
+def pick(X: Shaped[Tensor, "n *d"], index: Int[Tensor, "m"]) -> Shaped[Tensor, "m *d"]:
     """X[index], by the kernel of embeddings, whose gradient runs in parallel on CPUs where that of indexing does not."""
     return F.embedding(index, X.reshape(len(X), -1)).view(len(index), *X.shape[1:])
 

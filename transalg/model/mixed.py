@@ -19,6 +19,8 @@ from transalg.model.checks import Lengths, row_lengths, token_ids, within
 
 LAST_LOCAL = IMG  # text, obs and img come first: the kinds whose index within the timestep has an embedding
 
+WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # numbers of so many bytes
+MIX = 0x1E3779B97F4A7C15  # odd, with bits all over
 
 Array = npt.NDArray[Any]
 
@@ -115,6 +117,8 @@ class MixedBatch:
     def weights(self) -> Float[Tensor, "B ell"]:
         """m: how much the loss looks at each token."""
         m = ((self.kind == TEXT) | (self.kind == ACT)).float() if self.loss is None else self.loss
+        if m.shape != self.ids.shape:
+            raise refuse("loss", f"an element for every token, {self.shape}", tuple(m.shape))
         return m * self.token_mask()
 
     def next_weights(self) -> Float[Tensor, "B ell"]:
@@ -192,6 +196,34 @@ def random_cells(intervals: Float[Tensor, "n 4"], N_grid: int, generator: torch.
     return (first + (u * (last - first + 1)).long()).minimum(last)
 
 
+# Patches that are alike --------------------------------------------------------------------------------------------------
+
+
+def distinct(patches: Float[Tensor, "n C 16 16"]) -> tuple[Float[Tensor, "m C 16 16"], Int[Tensor, "n"] | None]:
+    """Every different patch once, and which of them each patch is; None where no two are alike.
+
+    Frames of a game have the same background again and again, which is then embedded once. A patch is known by a weighted sum of its bits;
+    should two that differ have the same sum, all patches stay.
+    """
+    if patches.requires_grad:  # each wants its own gradient
+        return patches, None
+    pixels = patches.flatten(1).contiguous()
+    values, which = torch.unique(_sums(pixels.view(WHOLE[pixels.element_size()])), return_inverse=True)
+    if len(values) == len(patches):
+        return patches, None
+    # one of those that are alike, whichever
+    one = which.new_empty(len(values)).scatter_(0, which, torch.arange(len(which), device=which.device))
+    if not torch.equal(pixels[one][which], pixels):
+        return patches, None
+    return patches[one], which
+
+
+def _sums(bits: Int[Tensor, "n d"]) -> Int[Tensor, "n"]:
+    """Of each row, modulo 2⁶⁴: in whole numbers, so that rows that are alike have the same whatever the order of adding."""
+    weights = torch.arange(1, 1 + bits.shape[1], device=bits.device) * MIX
+    return (bits * (weights ^ weights >> 29)).sum(dim=1)
+
+
 # What may enter --------------------------------------------------------------------------------------------------------
 
 
@@ -235,7 +267,7 @@ def _check_patches(batch: MixedBatch, hyper: GatoHyper, count: int) -> None:
     if patches.shape[1:] != (hyper.C, PATCH, PATCH) or not patches.is_floating_point():
         expected = f"real numbers, C = {hyper.C} channels of {PATCH}×{PATCH} pixels"
         raise refuse("patches", expected, f"{patches.dtype} of shape {tuple(patches.shape)}")
-    low, high = (float(end) for end in patches.aminmax())
+    low, high = (float(end) for end in patches.detach().aminmax())
     if not (low >= -1 and high <= 1):  # NaN is in no interval
         raise refuse("patches", "pixels in [−1, 1]", low if not low >= -1 else high)
     a, b = intervals.view(-1, 2, 2).unbind(dim=-1)

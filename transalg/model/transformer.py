@@ -5,7 +5,7 @@ from typing import Generic, TypeVar, Unpack
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -18,7 +18,7 @@ from transalg.model import bridge, unembedding
 from transalg.model.attention import Tokens
 from transalg.model.checks import within
 from transalg.model.embedding import embed
-from transalg.model.layers import DecoderLayer, Layer
+from transalg.model.layers import DecoderLayer, Layer, Picked
 from transalg.model.layout import Layout
 from transalg.model.norm import NORMS
 from transalg.model.parameters import Device, Made, ParameterModule, initialise, unsharded
@@ -70,6 +70,26 @@ class Transformer(ParameterModule, Generic[ModelHyper]):
             return output
         result: Tensor = layer(*inputs)
         return result
+
+    def _through_stack(self, stack: str, X: Tokens, tokens: Layout, picked: Int[Tensor, "n"] | None = None) -> Picked:
+        """X after all layers of a stack: of the picked tokens, of all of them unless given. What is not picked skips the last MLP."""
+        *layers, last = self.in_order(stack)
+        for layer in layers:
+            X = self._through(layer, X, tokens)
+        return self._through(last, X, tokens, picked)
+
+    @staticmethod
+    def _picked(tokens: Layout, where: Bool[Tensor, "B ell"] | None) -> Int[Tensor, "n"] | None:
+        """The rows of these tokens; where there are none, the first row, so that every parameter has a gradient. None for all."""
+        if where is None:
+            return None
+        picked = tokens.unpad(where).nonzero()[:, 0]
+        return picked if len(picked) else picked.new_zeros(1)
+
+    @property
+    def norms_over_tokens(self) -> bool:
+        """Whether norms look at all tokens of the batch, so that none may be left out before them."""
+        return self.training and NORMS[self.hyper.norm].over_tokens
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Random weights as hyper says; nothing on the meta device."""

@@ -54,24 +54,20 @@ def next_tokens_of_pairs(model: EDTransformer, z: Tensor, x: Tensor, z_lengths: 
 
 def next_mixed_tokens(model: Gato, batch: MixedBatch) -> Predictions:
     """The tokens of all modalities that the loss looks at, each predicted from those before it."""
-    X, layout = model.features(batch)
-    m = layout.unpad(batch.next_weights())
-    picked = m.nonzero()[:, 0]
-    count = len(picked)
-    picked = picked if count else torch.zeros(1, dtype=torch.long, device=X.device)
-    targets = layout.unpad(F.pad(batch.ids[:, 1:], (0, 1)))[picked]
-    return Predictions(X[picked], targets.long() if count else torch.zeros_like(targets), count, layout, m[picked])
+    m, following = batch.next_weights(), F.pad(batch.ids[:, 1:], (0, 1))
+    X, layout = model.features(batch, m > 0)
+    m, targets = (layout.unpad(each)[layout.unpad(m > 0)] for each in (m, following))
+    count = len(targets)
+    return Predictions(X, targets.long() if count else X.new_zeros(1, dtype=torch.long), count, layout, m if count else X.new_zeros(1))
 
 
 def masked_tokens(
     model: ETransformer, x: Tensor, x_tilde: Tensor, chosen: Tensor, lengths: Lengths = None, segments: Tensor | None = None
 ) -> Predictions:
     """The chosen tokens of x, predicted from all of x̃."""
-    X, layout = model.encode(x_tilde, lengths, segments)
-    picked = layout.unpad(chosen).nonzero()[:, 0]
-    count = len(picked)
-    picked = picked if count else torch.zeros(1, dtype=torch.long, device=X.device)
-    return Predictions(model.head(X, picked), layout.unpad(x)[picked], count, layout)
+    X, layout = model.features(x_tilde, lengths, segments, chosen)
+    targets = layout.unpad(x)[layout.unpad(chosen)]
+    return Predictions(X, targets if len(targets) else targets.new_zeros(1), len(targets), layout)
 
 
 @torch.no_grad()

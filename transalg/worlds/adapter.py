@@ -1,8 +1,8 @@
-"""Any environment of gymnasium as a world; BabyAI's bot and an expert for Pong. Needs the extra `gato`, Atari the extra `atari`."""
+"""Any environment of gymnasium as a world, with an expert for BabyAI and for Pong. Needs the extra `gato`, Atari the extra `atari`."""
 
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 
 from transalg.tokenization.modalities import require_room
 from transalg.tokenization.spaces import Spaces, flatten
+from transalg.worlds.babyai import Bot, mistaken
 from transalg.worlds.conversion import Pixels, convert
 from transalg.worlds.pong import PongExpert
-from transalg.worlds.world import RGB, ExpertLostError, World
+from transalg.worlds.world import RGB, World
 
 LONGEST = 100_000  # timesteps of an environment that has no limit itself
 TILE = 8  # pixels of a cell of MiniGrid: two by two cells are a patch
@@ -32,24 +33,12 @@ class Setup:
     pixels: Pixels = field(default_factory=Pixels)
     wrap: Callable[[Any], Any] = lambda env: env
     expert: Callable[[Any], Expert] | None = None  # made anew for every episode
+    stray: Callable[[Any, np.random.Generator], Iterator[Any] | None] | None = (
+        None  # what an expert with another goal does, from any state on
+    )
     scored: int = 100
     goal: bool = False
     tau: float = 0.0
-
-
-class Bot:
-    """BabyAI's own bot."""
-
-    def __init__(self, env: Any) -> None:
-        from minigrid.utils.baby_ai_bot import BabyAIBot
-
-        self.bot = BabyAIBot(env)
-
-    def __call__(self, last: int | None) -> int:
-        try:
-            return int(self.bot.replan(last))
-        except Exception as error:  # the bot raises what it likes
-            raise ExpertLostError(f"BabyAIBot: expected a plan, got {type(error).__name__}") from error
 
 
 class LastFrames(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -87,10 +76,10 @@ def _view(env: Any) -> Any:
 SETUPS = {  # by the beginning of the name; the longest that fits
     "": Setup(),
     "MiniGrid-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, goal=True, tau=PARTIAL),
-    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, expert=Bot, goal=True, tau=PARTIAL),
+    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, expert=Bot, stray=mistaken, goal=True, tau=PARTIAL),
     "ALE/": Setup("ale_py", "atari"),
     "ALE/Pong-v5": Setup(
-        "ale_py", "atari", Pixels(crop=(34, 194), size=(80, 80), background=78), LastFrames, expert=PongExpert, scored=5, goal=True
+        "ale_py", "atari", Pixels(crop=(34, 194), size=(48, 48), background=78), LastFrames, expert=PongExpert, scored=5, goal=True
     ),
 }
 
@@ -123,7 +112,7 @@ class GymnasiumWorld(World):
         require_room(self.spaces, f"{self.name}: observation")
         self.limit = (self.env.spec and self.env.spec.max_episode_steps) or LONGEST
         self.scored, self.goal, self.tau = chosen.scored, chosen.goal, chosen.tau
-        self._make_expert = expert or chosen.expert
+        self._make_expert, self._make_stray = expert or chosen.expert, chosen.stray
         self._expert: Expert | None = None
         self._last: Any = None
 
@@ -159,6 +148,11 @@ class GymnasiumWorld(World):
         except TypeError as error:
             raise ValueError(f"{self.name}: the expert's action: expected one of {self.env.action_space}, got {action!r}") from error
         return ours
+
+    def explore(self, rng: np.random.Generator) -> Iterator[Any]:
+        """Half of the time an expert with another goal, where there is one, until it has reached that."""
+        stray = self._make_stray(self.env, rng) if self._make_stray is not None and rng.random() < 0.5 else None
+        return super().explore(rng) if stray is None else map(self._actions.ours, stray)
 
     def render(self) -> RGB:
         try:

@@ -14,7 +14,7 @@ from transalg.worlds import glyphs, rollout
 from transalg.worlds.world import ExpertLostError, World
 
 SEED = 0  # of the scores, so that they do not depend on the recorded episodes
-GOOD = 0.8  # of the way from random actions to the expert: episodes below it are left out
+GOOD = 0.8  # of the way from random actions to the expert: episodes below it are left out, unless another share is given
 TRIES = 10  # episodes that are tried for each that is wanted
 FIRST = 30  # episodes that are tried until the first that is good
 
@@ -26,7 +26,7 @@ class Recorded:
     name: str
     episodes: int
     timesteps: int
-    dropped: int  # episodes below 80 %
+    dropped: int  # episodes that were not good enough
     mean: float | None  # return of the episodes
     expert: float | None
     random: float | None
@@ -50,29 +50,31 @@ def record_world(
     noise: float = 0.0,
     stretch: float = 1.0,
     scored: int | None = None,
+    keep: float = GOOD,
     valid: float = 0.05,
     progress: Progress = no_progress,
 ) -> Recorded:
-    """Write episodes of the expert, with a share of random actions that are not learned, each repeated `stretch` times in the mean.
+    """Write episodes of the expert, with a share of exploring actions that are not learned, in stretches of `stretch` in the mean.
 
-    First `scored` episodes of the expert, and as many of random actions, say what 100 % and 0 % are. Episodes below 80 % are dropped, and others
+    First `scored` episodes of the expert, and as many of random actions, say what 100 % and 0 % are. Episodes below `keep` are dropped, and others
     tried in their place.
     """
     integer("episodes", episodes, 1)
     scored = integer("scored", world.scored if scored is None else scored, 1)
     real("noise", noise, "[0, 1)")
     real("stretch", stretch, "[1, ∞)")
+    real("keep", keep, "[0, 1]")
     real("valid", valid, "[0, 1)")
     check_new(folder)
     expert, random = scores(world, scored, progress)
-    limit = random + GOOD * (expert - random)
+    limit = random + keep * (expert - random)
     total, steps, tried = 0.0, 0, 0
     spaces = world.spaces
     with Recorder(folder, name=world.name, observation=spaces.observation, action=spaces.action, expert=expert, random=random) as recorder:
         while recorder.count < episodes:
             if tried == (TRIES * episodes if recorder.count else min(FIRST, TRIES * episodes)):
-                good = f"{recorder.count} of {tried} episodes reached 80 % of the expert, {limit:.4g}"
-                raise ValueError(f"{world.name}: {good}; expected {episodes}, try less --noise")
+                reached = f"{recorder.count} of {tried} episodes reached {100 * keep:.4g} % of the expert, {limit:.4g}"
+                raise ValueError(f"{world.name}: {reached}; expected {episodes}, try less --noise or --least")
             score, length, lost = 0.0, 0, False
             try:
                 for step in rollout.rollout(world, rollout.expert, rollout.episode_seed(seed, rollout.EPISODE, tried), noise, stretch):
@@ -81,11 +83,11 @@ def record_world(
             except ExpertLostError:
                 lost = True
             tried += 1
-            keep = score >= limit and not lost
+            good = score >= limit and not lost
             if not length:  # lost at its first timestep
                 continue
-            recorder.end(keep=keep, split="valid" if is_held_out(recorder.count, valid) else "train")
-            if keep:
+            recorder.end(keep=good, split="valid" if is_held_out(recorder.count, valid) else "train")
+            if good:
                 total, steps = total + score, steps + length
                 progress(1)
     return Recorded(world.name, episodes, steps, tried - episodes, total / episodes, expert, random)

@@ -28,21 +28,23 @@ class Timestep:
     observation: Any
     action: Any
     reward: float
-    explored: bool  # the action was random, and not the policy's
+    explored: bool  # the action was not the policy's
 
 
 def rollout(world: World, policy: Policy, seed: int, noise: float = 0.0, stretch: float = 1.0) -> Iterator[Timestep]:
-    """An episode. A share `noise` of the actions are random ones; each is repeated, `stretch` times in the mean, so that it leads far away."""
+    """An episode. At most a share `noise` of the actions explores, in stretches of `stretch` actions in the mean: a longer one leads farther away."""
     rng = np.random.default_rng([seed, NOISE])
-    begins = noise / (noise + stretch * (1 - noise))  # so often a stretch of random actions begins where none is
+    begins = noise / (noise + stretch * (1 - noise))  # so often a stretch begins where none is
     observation, done, left = world.reset(seed), False, 0
     while not done:
-        action = policy(world, observation, rng)
+        action, explored = policy(world, observation, rng), None
         if not left and rng.random() < begins:
-            left, held = int(rng.geometric(1 / stretch)), world.random(rng)
-        outcome = world.step(held if left else action)
-        yield Timestep(observation, held if left else action, outcome.reward, left > 0)
-        left = max(0, left - 1)
+            left, explore = int(rng.geometric(1 / stretch)), world.explore(rng)
+        if left:
+            explored = next(explore, None)  # it may end before the stretch does
+            left = 0 if explored is None else left - 1
+        outcome = world.step(action if explored is None else explored)
+        yield Timestep(observation, action if explored is None else explored, outcome.reward, explored is not None)
         observation, done = outcome.observation, outcome.done
 
 

@@ -1,7 +1,9 @@
 """A world: an environment that is reset by a seed, takes actions and gives rewards, and may have an expert."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -80,3 +82,7 @@ class World(ABC):
             else:
                 raise ValueError(f"{self.name}: expected discrete or continuous actions, got a text")
         return unflatten(self.spaces.action, parts)
+
+    def explore(self, rng: np.random.Generator) -> Iterator[Any]:
+        """What a stretch of exploration does, timestep by timestep: one random action again and again."""
+        return repeat(self.random(rng))
