@@ -115,6 +115,7 @@ TREE = [
     "worlds.rollout",
     "worlds.record",
     "worlds.conversion",
+    "worlds.minigrid_view",
     "worlds.babyai",
     "worlds.pong",
     "worlds.adapter",

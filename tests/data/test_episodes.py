@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from transalg.data import recorder as recording
+from transalg.data.episode_batches import token_count
 from transalg.data.episode_rows import EpisodeRows, last_timesteps, timesteps_from
 from transalg.data.episodes import Episodes
 from transalg.data.recorder import Recorder
@@ -53,6 +54,14 @@ def whole(episode: int, first: int = 0, last: int | None = None) -> Any:
 
 
 # Writing and reading ---------------------------------------------------------------------------------------------------
+
+
+def test_the_tokens_of_a_folder(folder: Path) -> None:
+    """A mission counts in every timestep that shows it."""
+    episodes = Episodes(folder)
+    assert token_count(episodes, VOCABULARY) == len(whole(0)) + len(whole(2)) and token_count(episodes, VOCABULARY, "valid") == len(
+        whole(1)
+    )
 
 
 def test_what_is_written_is_read(folder: Path) -> None:

@@ -244,11 +244,36 @@ def test_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(making.WORLDS) == {"CartPole", "Pendulum", "Taxi"}
 
 
+@pytest.mark.parametrize("name", ["BabyAI-PickupLoc-v0", "BabyAI-UnlockLocal-v0", "MiniGrid-LavaCrossingS9N1-v0"])
+@pytest.mark.parametrize("tile", [4, 7])
+def test_a_view_is_the_picture_that_minigrid_draws(name: str, tile: int) -> None:
+    """Objects of all kinds, what is carried, doors, and cells that are not seen."""
+    pytest.importorskip("minigrid", reason="minigrid is not installed; pip install transalg[gato]")
+    from minigrid.wrappers import RGBImgPartialObsWrapper
+
+    from transalg.worlds.minigrid_view import View
+
+    theirs, ours = RGBImgPartialObsWrapper(gymnasium.make(name), tile), View(gymnasium.make(name), tile)
+    assert ours.observation_space == theirs.observation_space
+    rng = np.random.default_rng(2)
+    for seed in range(3):
+        expected, observation, done = theirs.reset(seed=seed)[0], ours.reset(seed=seed)[0], False
+        for _ in range(40):
+            assert np.array_equal(observation["image"], expected["image"]) and observation["image"].dtype == np.uint8
+            assert observation["mission"] == expected["mission"] and observation["direction"] == expected["direction"]
+            if done:
+                break
+            action = int(rng.choice(7, p=[0.15, 0.1, 0.3, 0.25, 0.05, 0.15, 0]))
+            expected = theirs.step(action)[0]
+            observation, _, terminated, truncated, _ = ours.step(action)
+            done = terminated or truncated
+
+
 @pytest.mark.parametrize("name", ["BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v0"])
 def test_the_bot_of_babyai_succeeds(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("minigrid", reason="minigrid is not installed; pip install transalg[gato]")
     world = make(name)
-    parts = {"direction": Discrete(4), "image": Image(64, 64, 3), "mission": Text()}
+    parts = {"direction": Discrete(4), "image": Image(32, 32, 3), "mission": Text()}
     assert world.spaces.observation == Dictionary(parts) and world.spaces.action == Discrete(7)
     for seed in range(5):
         steps = list(rollout(world, expert, seed))

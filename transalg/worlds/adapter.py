@@ -18,7 +18,7 @@ from transalg.worlds.pong import PongExpert
 from transalg.worlds.world import RGB, World
 
 LONGEST = 100_000  # timesteps of an environment that has no limit itself
-TILE = 8  # pixels of a cell of MiniGrid: two by two cells are a patch
+TILE = 4  # pixels of a cell of MiniGrid: four by four cells are a patch
 PARTIAL = 0.75  # τ where only a part of the world is seen: the most probable action alone turns left and right for ever
 
 Expert = Callable[[Any], Any]  # an action for the state that the environment is in; the argument is what was done last, at first None
@@ -68,9 +68,9 @@ class LastFrames(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _view(env: Any) -> Any:
-    from minigrid.wrappers import RGBImgPartialObsWrapper
+    from transalg.worlds.minigrid_view import View
 
-    return RGBImgPartialObsWrapper(env, tile_size=TILE)
+    return View(env, TILE)
 
 
 SETUPS = {  # by the beginning of the name; the longest that fits
