@@ -14,12 +14,12 @@ from safetensors.numpy import load_file, save_file
 
 from transalg.data import recorder as recording
 from transalg.data.episode_batches import token_count
-from transalg.data.episode_rows import EpisodeRows, last_timesteps, timesteps_from
+from transalg.data.episode_rows import EpisodeRows, last_timesteps, timesteps_from, token_counts
 from transalg.data.episodes import Episodes
 from transalg.data.recorder import Recorder
 from transalg.hyper.modalities import ACT, LOCAL, OBS, SEP, TEXT
 from transalg.tokenization import train
-from transalg.tokenization.modalities import Box, Dictionary, Discrete, Image, Spaces, Text, Vocabulary, concatenate, timestep, token_counts
+from transalg.tokenization.modalities import Box, Dictionary, Discrete, Image, Spaces, Text, Vocabulary, concatenate, timestep
 
 TOKENIZER = train("char", ["go to the red ball", "abcdefghijklmnopqrstuvwxyz"])
 VOCABULARY = Vocabulary.of(TOKENIZER)
@@ -334,8 +334,8 @@ def test_rows_are_parts_of_episodes_from_every_timestep(counting: Path) -> None:
     assert fourth[1] < 3 * 2000 / 52 < 2 * min(count for _, count in first)
 
 
-def test_every_timestep_is_read_equally_often_whatever_its_texts(tmp_path: Path) -> None:
-    """With and without prompts, and though texts take more room than the rest: the last timestep as often as one in the middle."""
+def test_every_timestep_is_read_whatever_its_texts(tmp_path: Path) -> None:
+    """Though texts take more room than the rest: one in the middle at most three times as often as the last, which no later one has in its row."""
     with Recorder(tmp_path / "d", name="d", observation=Dictionary({"t": Discrete(31), "text": Text()}), action=Discrete(2)) as recorder:
         for episode in range(3):
             for t in range(23):
@@ -346,7 +346,25 @@ def test_every_timestep_is_read_equally_often_whatever_its_texts(tmp_path: Path)
     for n in range(1500):
         s = rows.row(0, n).sequence
         seen.update(s.ids[s.kind == OBS].tolist())
-    assert set(seen) == set(range(23)) and min(seen.values()) > max(seen.values()) / 4
+    assert set(seen) == set(range(23)) and min(seen.values()) > max(seen.values()) / 3
+
+
+def test_a_timestep_that_has_no_room_after_a_prompt_is_read_without_one(tmp_path: Path) -> None:
+    """The timestep that is drawn is always in its row, wherever in it."""
+    with Recorder(tmp_path / "d", name="d", observation=Dictionary({"t": Discrete(31), "text": Text()}), action=Discrete(2)) as recorder:
+        for episode in range(2):
+            for t in range(11):
+                recorder.add({"t": 11 * episode + t, "text": "a" * 19 if t == 4 else "a"}, 1)
+            recorder.end()
+    rows, seen, places = EpisodeRows((Episodes(tmp_path / "d"),), VOCABULARY, 29, prompts=1.0), Counter[int](), Counter[int]()
+    for n in range(1100):
+        s = rows.row(0, n).sequence
+        times = s.ids[s.kind == OBS].tolist()
+        seen.update(times)
+        if len(times) > 1 and 7 in times:
+            places[times.index(7)] += 1
+    assert min(seen[4], seen[15]) > 1100 / 22 / 2, "about as often as it is drawn"
+    assert len(places) >= 3
 
 
 def test_a_quarter_of_the_rows_has_a_prompt_of_another_episode(counting: Path) -> None:
@@ -456,12 +474,7 @@ def test_rows_that_cannot_be(counting: Path, folder: Path, tmp_path: Path) -> No
     ):
         with pytest.raises(ValueError, match=message):
             EpisodeRows(*arguments)
-    counts = [
-        token_counts(car.spaces, car.steps(i, t, t + 1), VOCABULARY)[0]
-        for i in map(int, car.members("train"))
-        for t in range(car.episodes[i].steps)
-    ]
-    most = int(max(counts))
+    most = max(int(token_counts(car, int(i), VOCABULARY).max()) for i in car.members("train"))
     with pytest.raises(
         ValueError, match=rf"a: episode \d+: expected timesteps of at most ell_max = {most - 1} tokens, got {most} at timestep"
     ):

@@ -107,7 +107,7 @@ def test_patches_that_are_alike_are_embedded_once(monkeypatch: pytest.MonkeyPatc
             (wanted.detach() + 1e-9 * torch.rand(wanted.shape, generator=rng(4), dtype=wanted.dtype)).clamp(-1, 1).requires_grad_(),
         )
     )
-    assert_close(gradient, of_one, rtol=0, atol=1e-5), "each patch has a gradient of its own"
+    assert_close(gradient, of_one, rtol=0, atol=1e-5, msg="each patch has a gradient of its own")
     monkeypatch.setattr(mixed_batches, "_sums", lambda bits: bits[:, 0] * 0)
     assert distinct(mixed.patches)[0] is mixed.patches and distinct(mixed.patches)[1] is None
 

@@ -16,6 +16,7 @@ from tests.tasks.episodes import COLOURS, DOCUMENTS, SPACES, Car, config, option
 from transalg.data.batches import DataPosition
 from transalg.data.episode_batches import EpisodePlan, NumberedRows, digest, numbered_rows
 from transalg.data.episodes import Episodes
+from transalg.data.recorder import Recorder
 from transalg.evaluation import tasks as evaluation
 from transalg.formal.agent import GatoControl, GatoInference
 from transalg.formal.modality import Token
@@ -28,7 +29,7 @@ from transalg.runs.config import Config
 from transalg.tasks import find
 from transalg.tasks.gato import GeneralistAgent
 from transalg.tokenization import train as make_tokenizer
-from transalg.tokenization.modalities import Vocabulary, action_ranges, concatenate, decode_action, encode_observation
+from transalg.tokenization.modalities import Discrete, Vocabulary, action_ranges, concatenate, decode_action, encode_observation
 from transalg.training.prepare_episodes import _vocabulary_texts
 from transalg.training.report import Report
 from transalg.training.start import train
@@ -102,6 +103,23 @@ def test_the_mean_of_losses_is_not_that_of_the_largest() -> None:
     assert mean(2.0, 0.5, 0.04) == pytest.approx(0.04 ** (1 / 3))
     assert mean(2.0, 0.45, 0.04) == pytest.approx(mean(1.8, 0.5, 0.04)) and mean(2.0, 0.4, 0.04) < mean(1.9, 0.5, 0.04)
     assert mean(2.0, 0.5, 0.009) == mean(2.0, 0.5, 0.0)
+    with pytest.raises(ValueError, match="data: expected text or an action in the rows that validate, got none"):
+        task.mean_figures([0.0] * 12, 6)
+
+
+def test_demonstrations_are_good_episodes(tmp_path: Path) -> None:
+    """Those of at least 80 % of the expert's score, where there are some."""
+    with Recorder(tmp_path / "a", name="a", observation=Discrete(7), action=Discrete(2), expert=10.0, random=0.0) as recorder:
+        for episode, score in enumerate((9.0, 7.9, 8.0)):
+            recorder.add(episode, 1, reward=score)
+            recorder.end()
+    episodes = Episodes(tmp_path / "a")
+
+    def shown(expert: float | None) -> set[int]:
+        task = evaluation.LearnedTask("a", "A", episodes.spaces, expert, 0.0, episodes)
+        return {int(prompt.ids[0]) for prompt in evaluation.demonstrations(task, 40, 0, 9, VOCABULARY) if prompt is not None}
+
+    assert shown(10.0) == {0, 2} and shown(100.0) == shown(None) == {0, 1, 2}
 
 
 def test_weights_are_shares_of_tokens(folders: dict[str, Path]) -> None:

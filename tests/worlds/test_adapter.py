@@ -229,6 +229,23 @@ def test_images_are_resized_by_name() -> None:
             make(f"MiniGrid-Empty-5x5-v0@{size}")
     with pytest.raises(ValueError, match="observation/image: image: expected a height and a width that 16 divides, got 30×48"):
         make("MiniGrid-Empty-5x5-v0@30x48")
+    with pytest.raises(ValueError, match="CartPole-v1@32x48: expected an observation with an image, which 32x48 resizes; got none"):
+        make("CartPole-v1@32x48")
+
+
+def test_an_environment_that_is_made_already_is_not_changed() -> None:
+    """The picture of a view is for environments by name; else a model would be shown what it has not learned."""
+    pytest.importorskip("minigrid", reason="minigrid is not installed; pip install transalg[gato]")
+    from transalg.worlds.minigrid_view import View
+
+    env = gymnasium.make("MiniGrid-Empty-5x5-v0")
+    with pytest.raises(ValueError, match="observation/image: image: expected a height and a width that 16 divides, got 7×7"):
+        GymnasiumWorld(env)
+    ours, named = GymnasiumWorld(View(env, 16)), make("MiniGrid-Empty-5x5-v0")
+    assert np.array_equal(ours.reset(3)["image"], View(env, 16).reset(seed=3)[0]["image"]), "the pixels as they are"
+    assert named.spaces.observation.spaces["image"] == Image(32, 32, 3)
+    with pytest.raises(ValueError, match="CartPole-v1: expected minigrid's own observations, with an image of cells, got Box"):
+        View(gymnasium.make("CartPole-v1"), 4)
 
 
 def test_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +321,7 @@ def test_exploring_picks_up_an_object_that_is_not_meant() -> None:
         if inside.carrying is not None:
             carried += 1
             assert id(inside.carrying) not in things and next(stray, None) is None, "that is the end of it"
+            assert mistaken(world.env, rng) is None, "who carries an object cannot pick up another"
     assert carried >= 6
     dropped, DROP = 0, 4
     for seed in range(40):

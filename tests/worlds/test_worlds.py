@@ -1,6 +1,8 @@
 """Our worlds move as gymnasium's do, step by step, and their experts are experts."""
 
 import itertools
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -116,6 +118,20 @@ def test_random_actions_last_a_stretch() -> None:
         explored = sum(step.explored for step in steps)
         assert explored / len(steps) == pytest.approx(0.3, abs=0.05)
         assert explored / changes == pytest.approx(stretch, rel=0.15)
+
+
+def test_a_stretch_may_end_early() -> None:
+    """Where exploring has reached what it was for, the policy acts, and its action is not marked."""
+
+    class Short(Pendulum):
+        def explore(self, rng: np.random.Generator) -> Iterator[Any]:
+            return iter([np.array([-2.0]), np.array([-1.5])])
+
+    episodes = [list(rollout.rollout(Short(), rollout.expert, seed, 0.4, 20.0)) for seed in range(10)]
+    runs = [len(list(run)) for steps in episodes for marked, run in itertools.groupby(step.explored for step in steps) if marked]
+    assert Counter(runs).most_common(1)[0][0] == 2 and max(runs) <= 6, "one stretch may follow another at once"
+    assert len(runs) > 50, "another begins as often as if the stretch had lasted its time"
+    assert {float(step.action[0]) for steps in episodes for step in steps if step.explored} == {-2.0, -1.5}
 
 
 def test_scores_are_a_share_of_the_way_to_the_expert() -> None:

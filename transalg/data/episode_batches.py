@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from transalg.data.batches import DataPosition, Plan
-from transalg.data.episode_rows import EpisodeRows, Row
-from transalg.data.episodes import ACTION, INDEX, META, Episodes
+from transalg.data.episode_rows import EpisodeRows, Row, token_counts
+from transalg.data.episodes import INDEX, META, Episodes
 from transalg.data.rows import Batch
 from transalg.data.shuffle import Index
-from transalg.tokenization.modalities import Vocabulary, fixed_count
+from transalg.tokenization.modalities import Vocabulary
 
 RECENT = 1024  # rows that are remembered
 LOOK = 64  # rows of a folder that its mean length is taken from
@@ -108,17 +108,8 @@ def numbered_rows(
 
 
 def token_count(task: Episodes, vocabulary: Vocabulary, split: str = "train") -> int:
-    """How many tokens the episodes of a split have: a text counts in every timestep that shows it, and an answer ends with eos."""
-    total = 0
-    for episode in (task.episodes[number] for number in task.members(split)):
-        total += fixed_count(task.spaces) * episode.steps
-        for part, runs in episode.texts.items():
-            ends = [start for start, _ in runs[1:]] + [episode.steps]
-            total += sum(
-                (end - start) * len(vocabulary.encode(text, bos=task.spaces.document, eos=part == ACTION))
-                for (start, text), end in zip(runs, ends, strict=True)
-            )
-    return total
+    """How many tokens the episodes of a split have."""
+    return sum(int(token_counts(task, int(number), vocabulary).sum()) for number in task.members(split))
 
 
 def digest(tasks: Sequence[Episodes]) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from transalg.checks import integer, real
 from transalg.data.episodes import ACTION, Episodes
 from transalg.hyper.modalities import LOCAL
-from transalg.tokenization.modalities import Sequence, Vocabulary, action_ranges, concatenate, fixed_count, text, timesteps, token_counts
+from transalg.tokenization.modalities import Sequence, Vocabulary, action_ranges, concatenate, fixed_count, text, timesteps
 from transalg.tokenization.sequence import Ints
 
 ROW, TASKS = 11, 12  # what a random number is drawn for
@@ -73,7 +73,7 @@ class EpisodeRows:
         after = 0 if task.spaces.answers else 1 + len(action_ranges(task.spaces.action, self.vocabulary))  # tokens without an index
         for number in numbers:
             for start in sorted({start for runs in task.episodes[number].texts.values() for start, _ in runs}):
-                count = int(token_counts(task.spaces, task.steps(int(number), start, start + 1), self.vocabulary)[0])
+                count = int(token_counts(task, int(number), self.vocabulary, start, start + 1)[0])
                 if count > self.ell_max:
                     raise ValueError(
                         f"{task.folder}: episode {number + 1}: expected timesteps of at most ell_max = {self.ell_max} tokens, got {count} "
@@ -159,24 +159,39 @@ def _document(task: Episodes, number: int, character: int, rows: EpisodeRows) ->
 
 def _around(task: Episodes, number: int, place: int, room: int, vocabulary: Vocabulary, rng: np.random.Generator) -> Sequence:
     """At most `room` tokens of an episode, with this timestep among them: at a random place, or none if it does not fit."""
-    most = _most(task, room)
-    counts = token_counts(task.spaces, task.steps(number, max(0, place + 1 - most), place + 1), vocabulary)
+    counts = token_counts(task, number, vocabulary, max(0, place + 1 - _most(task, room)), place + 1)
     before = int((counts[::-1].cumsum() <= room).sum()) - 1  # so many timesteps fit before it
-    return timesteps_from(task, number, max(0, place - min(before, int(rng.integers(most)))), room, vocabulary)
+    if before < 0:
+        return timesteps_from(task, number, place, 0, vocabulary)
+    fit = max(1, int(room / counts.mean()))
+    return timesteps_from(task, number, max(0, place - min(before, int(rng.integers(fit)))), room, vocabulary)
 
 
 def timesteps_from(task: Episodes, number: int, start: int, room: int, vocabulary: Vocabulary) -> Sequence:
     """As many timesteps of an episode, from `start` on, as have at most `room` tokens."""
-    steps = task.steps(number, start, start + _most(task, room))
-    counts = token_counts(task.spaces, steps, vocabulary)
-    return timesteps(task.spaces, steps.part(0, int((counts.cumsum() <= room).sum())), vocabulary)
+    counts = token_counts(task, number, vocabulary, start, start + _most(task, room))
+    return timesteps(task.spaces, task.steps(number, start, start + int((counts.cumsum() <= room).sum())), vocabulary)
 
 
 def last_timesteps(task: Episodes, number: int, room: int, vocabulary: Vocabulary) -> Sequence:
     """As many of the last timesteps of an episode as have at most `room` tokens."""
-    steps = task.steps(number, max(0, task.episodes[number].steps - _most(task, room)))
-    counts = token_counts(task.spaces, steps, vocabulary)
-    return timesteps(task.spaces, steps.part(len(steps) - int((counts[::-1].cumsum() <= room).sum()), len(steps)), vocabulary)
+    end = task.episodes[number].steps
+    counts = token_counts(task, number, vocabulary, max(0, end - _most(task, room)), end)
+    return timesteps(task.spaces, task.steps(number, end - int((counts[::-1].cumsum() <= room).sum()), end), vocabulary)
+
+
+def token_counts(task: Episodes, number: int, vocabulary: Vocabulary, start: int = 0, stop: int | None = None) -> Ints:
+    """How many tokens each timestep of an episode has, from `start` up to `stop`: a text counts in every timestep that shows it."""
+    episode = task.episodes[number]
+    start, stop, _ = slice(start, stop).indices(episode.steps)
+    counts = np.full(max(0, stop - start), fixed_count(task.spaces))
+    for part, runs in episode.texts.items():
+        ends = [first for first, _ in runs[1:]] + [episode.steps]
+        for (first, shown), end in zip(runs, ends, strict=True):
+            if first < stop and end > start:
+                size = len(vocabulary.encode(shown, bos=task.spaces.document, eos=part == ACTION))
+                counts[max(0, first - start) : max(0, end - start)] += size
+    return counts
 
 
 def _most(task: Episodes, room: int) -> int:

@@ -25,6 +25,7 @@ from transalg.tokenization.spaces import unflatten
 from transalg.training.prepare_episodes import folders
 from transalg.training.report import Report
 from transalg.worlds.make import make
+from transalg.worlds.record import GOOD
 from transalg.worlds.rollout import episode_seed, normalised
 from transalg.worlds.world import World
 
@@ -103,10 +104,14 @@ def first_row(task: LearnedTask, vocabulary: Vocabulary, ell_max: int) -> Tokens
 
 
 def demonstrations(task: LearnedTask, count: int, seed: int, room: int, vocabulary: Vocabulary) -> list[Tokens | None]:
-    """Prompts for so many episodes: each the end of an episode of training, of at most `room` tokens."""
+    """Prompts for so many episodes: each the end of an episode of training, of at most `room` tokens. Only good ones are shown, if any are."""
     if task.episodes is None:
         return [None] * count
     members = task.episodes.members("train")
+    if task.expert is not None and task.random is not None:
+        least, scores = task.random + GOOD * (task.expert - task.random), [task.episodes.episodes[i].score for i in members]
+        good = [score is not None and score >= least for score in scores]
+        members = members[good] if any(good) else members
     rng = np.random.default_rng([seed, DEMONSTRATION])
     return [last_timesteps(task.episodes, int(number), room, vocabulary) for number in rng.choice(members, count)]
 

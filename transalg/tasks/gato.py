@@ -92,5 +92,7 @@ class GeneralistAgent(Task["Gato"]):
         The loss of prose is a hundred times that of a world which is solved, and a sum would be of prose alone. Losses below SOLVED count alike.
         """
         losses = {name: sums[3 * i] / sums[3 * i + 2] for i, name in enumerate(self.names) if sums[3 * i + 2]}
-        mean = exp(sum(log(max(loss, SOLVED)) for loss in losses.values()) / max(1, len(losses)))
+        if not losses:
+            raise ValueError("data: expected text or an action in the rows that validate, got none; give --split more, or more episodes")
+        mean = exp(sum(log(max(loss, SOLVED)) for loss in losses.values()) / len(losses))
         return {"val_loss": mean} | {f"val_loss_{name}": loss for name, loss in losses.items()}

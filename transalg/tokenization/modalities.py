@@ -45,7 +45,6 @@ __all__ = [
     "text",
     "timestep",
     "timesteps",
-    "token_counts",
 ]
 
 
@@ -106,10 +105,6 @@ class Steps:
     def __len__(self) -> int:
         return len(self.explored)
 
-    def part(self, start: int, stop: int) -> "Steps":
-        observed, done = ({path: part[start:stop] for path, part in side.items()} for side in (self.observation, self.action))
-        return Steps(observed, done, self.explored[start:stop])
-
 
 def fixed_count(spaces: Spaces) -> int:
     """How many tokens a timestep has without its texts."""
@@ -122,17 +117,6 @@ def require_room(spaces: Spaces, name: str) -> None:
     count = sum(map(_size, leaves(spaces.observation).values()))
     if count > LOCAL:
         raise ValueError(f"{name}: expected at most {LOCAL} tokens in a timestep, got {count}; leave parts out, or make images smaller")
-
-
-def token_counts(spaces: Spaces, steps: Steps, vocabulary: Vocabulary) -> Ints:
-    """How many tokens each of these timesteps has."""
-    counts = np.full(len(steps), fixed_count(spaces))
-    for path, leaf in leaves(spaces.observation).items():
-        if isinstance(leaf, Text):
-            counts += [len(vocabulary.encode(str(each))) for each in steps.observation[path]]
-    if spaces.answers:
-        counts += [len(vocabulary.encode(str(each), bos=spaces.document, eos=True)) for each in steps.action[""]]
-    return counts
 
 
 def _size(leaf: Leaf) -> int:

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from transalg.tokenization.modalities import require_room
-from transalg.tokenization.spaces import Spaces, flatten
+from transalg.tokenization.spaces import Image, Spaces, flatten, leaves
 from transalg.worlds.babyai import Bot, mistaken
 from transalg.worlds.conversion import Pixels, convert
 from transalg.worlds.pong import PongExpert
@@ -33,9 +33,7 @@ class Setup:
     pixels: Pixels = field(default_factory=Pixels)
     wrap: Callable[[Any], Any] = lambda env: env
     expert: Callable[[Any], Expert] | None = None  # made anew for every episode
-    stray: Callable[[Any, np.random.Generator], Iterator[Any] | None] | None = (
-        None  # what an expert with another goal does, from any state on
-    )
+    mistaken: Callable[[Any, np.random.Generator], Iterator[Any] | None] | None = None  # what an expert with another goal does from here on
     scored: int = 100
     goal: bool = False
     tau: float = 0.0
@@ -76,7 +74,7 @@ def _view(env: Any) -> Any:
 SETUPS = {  # by the beginning of the name; the longest that fits
     "": Setup(),
     "MiniGrid-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, goal=True, tau=PARTIAL),
-    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, expert=Bot, stray=mistaken, goal=True, tau=PARTIAL),
+    "BabyAI-": Setup("minigrid", pixels=Pixels(pad=True, background=0), wrap=_view, expert=Bot, mistaken=mistaken, goal=True, tau=PARTIAL),
     "ALE/": Setup("ale_py", "atari"),
     "ALE/Pong-v5": Setup(
         "ale_py", "atari", Pixels(crop=(34, 194), size=(48, 48), background=78), LastFrames, expert=PongExpert, scored=5, goal=True
@@ -89,9 +87,10 @@ def setup(name: str) -> Setup:
 
 
 class GymnasiumWorld(World):
-    """An environment by its name, or one that is made already. Images are resized to `size`, if given.
+    """An environment by its name, or one that is made already, whose observations stay as they are. Images are resized to `size`, if given.
 
-    `expert(env)` is called at the beginning of every episode. It makes a function of the last action, which returns the next one.
+    `expert(env)` is called at the beginning of every episode. It makes a function of the last action, which returns the next one; it is called
+    in every timestep, also where another action is done than its own.
     """
 
     def __init__(
@@ -99,8 +98,8 @@ class GymnasiumWorld(World):
     ) -> None:
         self.name = env if isinstance(env, str) else env.spec.id if env.spec else type(env.unwrapped).__name__
         chosen = setup(self.name)
-        self.env = chosen.wrap(_make(env, chosen)) if isinstance(env, str) else env
-        pixels = chosen.pixels
+        self.env: Any = chosen.wrap(_make(env, chosen)) if isinstance(env, str) else env
+        pixels = chosen.pixels if isinstance(env, str) else Pixels()
         if size is not None:
             self.name, pixels = f"{self.name}@{size[0]}x{size[1]}", replace(pixels, size=size, pad=False)
         self._observations = convert(self.env.observation_space, pixels, f"{self.name}: observation")
@@ -109,10 +108,12 @@ class GymnasiumWorld(World):
             self.spaces = Spaces(self._observations.space, self._actions.space)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
+        if size is not None and not any(isinstance(part, Image) for part in leaves(self.spaces.observation).values()):
+            raise ValueError(f"{self.name}: expected an observation with an image, which {size[0]}x{size[1]} resizes; got none")
         require_room(self.spaces, f"{self.name}: observation")
         self.limit = (self.env.spec and self.env.spec.max_episode_steps) or LONGEST
         self.scored, self.goal, self.tau = chosen.scored, chosen.goal, chosen.tau
-        self._make_expert, self._make_stray = expert or chosen.expert, chosen.stray
+        self._make_expert, self._mistaken = expert or chosen.expert, chosen.mistaken
         self._expert: Expert | None = None
         self._last: Any = None
 
@@ -151,8 +152,8 @@ class GymnasiumWorld(World):
 
     def explore(self, rng: np.random.Generator) -> Iterator[Any]:
         """Half of the time an expert with another goal, where there is one, until it has reached that."""
-        stray = self._make_stray(self.env, rng) if self._make_stray is not None and rng.random() < 0.5 else None
-        return super().explore(rng) if stray is None else map(self._actions.ours, stray)
+        actions = self._mistaken(self.env, rng) if self._mistaken is not None and rng.random() < 0.5 else None
+        return super().explore(rng) if actions is None else map(self._actions.ours, actions)
 
     def render(self) -> RGB:
         try:

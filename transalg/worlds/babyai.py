@@ -36,7 +36,7 @@ class Bot:
 
 
 def mistaken(env: Any, rng: np.random.Generator) -> Iterator[int] | None:
-    """What a bot does that picks up another object than the mission means; None if there is no other."""
+    """What a bot does that picks up another object than the mission means; None if there is no other, or if the agent carries one."""
     from minigrid.envs.babyai.core.verifier import ObjDesc, PickupInstr
 
     world = env.unwrapped
@@ -44,7 +44,7 @@ def mistaken(env: Any, rng: np.random.Generator) -> Iterator[int] | None:
     for place, thing in enumerate(world.grid.grid):  # row by row
         if thing is not None and thing.can_pickup() and id(thing) not in meant:
             others.append((thing, (place % world.grid.width, place // world.grid.width)))
-    if not others:
+    if not others or world.carrying is not None:
         return None
     thing, place = others[int(rng.integers(len(others)))]
     wrong, right = PickupInstr(ObjDesc(thing.type, thing.color)), world.instrs

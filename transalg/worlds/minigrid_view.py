@@ -21,11 +21,14 @@ class View(gymnasium.ObservationWrapper[Any, Any, Any]):
         super().__init__(env)
         self.tile = tile
         spaces = env.observation_space
-        assert isinstance(spaces, gymnasium.spaces.Dict)
-        cells = spaces["image"].shape
-        assert cells is not None
+        parts = spaces.spaces if isinstance(spaces, gymnasium.spaces.Dict) else {}
+        cells = parts["image"].shape if "image" in parts else None
+        if cells is None or len(cells) != 3:
+            raise ValueError(
+                f"{env.spec.id if env.spec else env}: expected minigrid's own observations, with an image of cells, got {spaces}"
+            )
         image = gymnasium.spaces.Box(0, 255, (cells[1] * tile, cells[0] * tile, 3), np.uint8)
-        self.observation_space = gymnasium.spaces.Dict({**spaces.spaces, "image": image})
+        self.observation_space = gymnasium.spaces.Dict({**parts, "image": image})
 
     def observation(self, observation: Any) -> Any:
         return {**observation, "image": picture(observation["image"], self.tile)}

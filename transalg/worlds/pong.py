@@ -41,14 +41,13 @@ class PongExpert:
 
 
 def bounced(y: float) -> float:
-    """A row beyond an edge of the field, as far inside of it.
+    """A row beyond an edge of the field, as far inside of it, however often the ball bounces.
 
-    >>> bounced(40), bounced(100), bounced(210)
-    (48, 100, 204)
+    >>> bounced(40), bounced(100), bounced(210), bounced(100 - 10 * 326)
+    (48, 100, 204, 100)
     """
-    for _ in range(4):  # as often as a ball bounces on its way, and more
-        y = 2 * TOP - y if y < TOP else 2 * BOTTOM - y if y > BOTTOM else y
-    return y
+    beyond = (y - TOP) % (2 * (BOTTOM - TOP))
+    return TOP + min(beyond, 2 * (BOTTOM - TOP) - beyond)
 
 
 def arrived(paddle: float, move: float, pushed: int, push: int, time: int) -> float:

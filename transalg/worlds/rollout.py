@@ -32,7 +32,10 @@ class Timestep:
 
 
 def rollout(world: World, policy: Policy, seed: int, noise: float = 0.0, stretch: float = 1.0) -> Iterator[Timestep]:
-    """An episode. At most a share `noise` of the actions explores, in stretches of `stretch` actions in the mean: a longer one leads farther away."""
+    """An episode. In stretches of `stretch` actions in the mean it explores: a longer one leads farther away.
+
+    In long episodes a share `noise` of all actions explores; in short ones less, for they begin with the policy.
+    """
     rng = np.random.default_rng([seed, NOISE])
     begins = noise / (noise + stretch * (1 - noise))  # so often a stretch begins where none is
     observation, done, left = world.reset(seed), False, 0
