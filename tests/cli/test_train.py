@@ -150,7 +150,7 @@ def test_an_ensemble_and_its_predictions(transalg: Any, tmp_path: Path) -> None:
     status, out, _ = transalg("evaluate", *both, "--data", str(tmp_path / "pairs.txt"), "--predictions", str(tmp_path / "p.jsonl"))
     assert status == 0 and "an ensemble, on" in " ".join(out.split())
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
-    assert len(lines) == 8 and lines[0].keys() == {"where", "source", "target", "prediction"}
+    assert len(lines) == 8 and lines[0].keys() == {"row", "where", "source", "target", "prediction"}
     assert transalg("plot", *both, "--out", str(tmp_path / "two.svg"), "--x", "tokens")[0] == 0
     assert "<svg" in (tmp_path / "two.svg").read_text()
 

@@ -313,7 +313,7 @@ def test_predictions_are_written_atomically(transalg, folder: Path, tmp_path: Pa
         assert transalg(*command)[0] == 2
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
     assert transalg(*command)[0] == 0
-    assert {"where", "text", "label", "prediction", "probability"} == set(json.loads(path.read_text().splitlines()[0]))
+    assert {"row", "where", "text", "label", "prediction", "probability"} == set(json.loads(path.read_text().splitlines()[0]))
     for bad in (tmp_path, tmp_path / "nowhere" / "x"):
         status, _, error = transalg(*command[:-1], str(bad))
         assert status == 2 and "expected a file in a folder that exists" in error

@@ -202,7 +202,7 @@ def test_pairs_of_one_source_are_one_text_with_several_references(
         assert (figures["pairs"], figures["sources"]) == (3, 2)
         assert notes.pop() == f"{tmp_path / name}: 2 sources, 3 references"
         assert figures["exact match"] == 1 / 2 and figures["token error rate"] == 1 / len("tac a" + "nar")
-        assert first == {"where": f"{tmp_path / name}:1", "source": "a cat", "target": ["dog", guess], "prediction": guess}
+        assert first == {"row": 1, "where": f"{tmp_path / name}:1", "source": "a cat", "target": ["dog", guess], "prediction": guess}
         assert second["target"] == "nar" and second["where"] == f"{tmp_path / name}:2"
     apart = evaluate(run, str(tmp_path / "p.txt"), references="separate", predictions=True, report=report)
     assert not notes and "sources" not in apart.figures and apart.figures["exact match"] == 1 / 3
@@ -233,6 +233,7 @@ def test_predictions_have_the_original_text_and_its_place(trained: dict[str, Run
     for too_long, lines in (("skip", (3, 5)), ("cut", (3, 4, 5))):
         records = evaluate(run, str(tmp_path / "a.csv"), predictions=True, too_long=too_long).predictions
         assert [one["where"] for one in records] == [f"{tmp_path / 'a.csv'}:{line}" for line in lines]
+        assert [one["row"] for one in records] == [1, 2, 3][:: 2 if too_long == "skip" else 1]
         assert [one["text"] for one in records] == ["a cat,\nÜ", "a dog " * 9, "ran"][:: 2 if too_long == "skip" else 1]
     predictions = evaluate(run, predictions=True).predictions
     lines = (run.folder.parent / "labels.txt").read_text().splitlines()

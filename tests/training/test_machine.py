@@ -17,6 +17,7 @@ from transalg.training.machine import (
     choose_dtype,
     choose_threads,
     computes_in_bfloat16,
+    usable_cores,
 )
 from transalg.training.prepare import prepare
 from transalg.training.processes import World
@@ -46,6 +47,22 @@ class Notes(Report):
 )
 def test_threads_are_as_many_as_cores_are_free(most: int, cores: int, busy: float, threads: int, said: str | None) -> None:
     assert choose_threads(most, cores, lambda: busy) == (threads, said)
+
+
+def test_a_process_that_may_use_few_cores_has_few_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be bound to some cores, or be in a container with a quota."""
+    monkeypatch.setattr(machine, "CPU_MAX", tmp_path / "cpu.max")
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 3, 5, 7, 8}, raising=False)
+    assert usable_cores() == 5
+    for said, cores in (("max 100000", 5), ("300000 100000", 3), ("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 5), ("?", 5)):
+        machine.CPU_MAX.write_text(said)
+        assert usable_cores() == cores, said
+    machine.CPU_MAX.write_text("200000 100000")
+    monkeypatch.setattr(start, "busy_cores", lambda: 0.0)
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    options = start._with_threads(config("lm", tmp_path), Report())
+    assert options.train.threads == 2
 
 
 def test_where_there_is_one_thread_nobody_looks() -> None:

@@ -23,17 +23,20 @@ from transalg.runs import folder as run_folder
 from transalg.tasks import evaluation, find
 from transalg.tasks.losses import Objective
 from transalg.tasks.task import HIGHER, better
-from transalg.training import loop
+from transalg.training import loop, validation
 from transalg.training.prepare import prepare
 from transalg.training.processes import World
 from transalg.training.report import Report
 from transalg.training.start import train
 from transalg.training.validation import (
+    ALWAYS,
     BUDGET,
     FORWARD,
     WRITING,
+    ValidationSample,
     decoded_figure,
     fixed_sample,
+    last_sample,
     longest_target,
     mean_tokens,
     validate,
@@ -95,6 +98,31 @@ def test_the_sample_costs_what_validation_may_cost(task: str, tmp_path: Path) ->
     assert sizes[-1] == int(0.9 * len(rows) / 2), "the figure that costs most has a twentieth"
     none = validation_sample(rows, 0.0, decoded=decoded, least=3)
     assert none.read is not None and len(none.read) == 3
+
+
+def test_the_last_validation_costs_at_most_a_twentieth_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows if that is enough for them, or if the run is so short that they may always be read; else as many as it pays for."""
+    prepared = prepare(replace(config("lm", files(tmp_path)), split=0.0), tmp_path / "run", Report())
+    rows = prepared.train.rows()
+    cost = FORWARD * mean_tokens(rows) * len(rows)
+    assert cost < ALWAYS and last_sample(rows, 0.0, least=1).read is None
+    monkeypatch.setattr(validation, "ALWAYS", 0)
+    assert last_sample(rows, 2 * cost / BUDGET, least=1).read is None
+    part = last_sample(rows, 0.6 * 2 * cost / BUDGET, least=1).read
+    assert part is not None and len(part) == int(0.6 * len(rows)) > 1
+    few = last_sample(rows, 0.0, least=2).read
+    assert few is not None and len(few) == 2
+
+
+def test_a_long_validation_set_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figure of the best model says how many rows it is of."""
+    monkeypatch.setattr(loop, "last_sample", lambda rows, *_, **__: ValidationSample(fixed_sample(len(rows), 3), None))
+    outcome = train(sampled("lm", tmp_path, steps=5), tmp_path / "run")
+    run = Run.load(tmp_path / "run")
+    assert len(held_out(run)) > 3 and outcome.figures["val_rows"] == 3
+    assert outcome.figures["val_loss"] != pytest.approx(evaluate(run).figures["loss"], rel=1e-5), "of three rows, and not of all"
+    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["best_val_rows"] == 3 and last["best_val_loss"] == outcome.figures["val_loss"]
 
 
 def sampled(task: str, folder: Path, **train_options: Any) -> Any:
@@ -187,7 +215,7 @@ def test_the_last_measurement_can_be_stopped(tmp_path: Path, monkeypatch: pytest
                 monkeypatch.setattr(loop, "validate", pressed)
 
     outcome = train(sampled("lm", tmp_path, steps=5), tmp_path / "run", report=Notes())
-    assert outcome.reason == "done" and outcome.figures["val_rows"] == 1 and notes[-1].startswith("Stopped measuring the best model on all")
+    assert outcome.reason == "done" and outcome.figures["val_rows"] == 1 and notes[-1].startswith("Stopped measuring the best model on ")
     assert {"best.safetensors", "last.safetensors"} <= {path.name for path in (tmp_path / "run").iterdir()}
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,11 @@ class NumberedRows:
                 del self.recent[next(iter(self.recent))]
             self.recent[n] = self.episodes.row(self.seed, n)
         return self.recent[n]
+
+    @cached_property
+    def mean_tokens(self) -> float:
+        """The mean length of a row, of the first ones: to make thousands of rows would take half a minute."""
+        return float(self.lengths(np.arange(LOOK)).mean())
 
     def lengths(self, index: Index) -> Index:
         """How many tokens each row has."""
@@ -81,7 +87,7 @@ class EpisodePlan(Plan):
 
     def count(self, source: Any) -> int:
         assert isinstance(source, NumberedRows)
-        rows = self.rows if self.tokens is None else max(1.0, self.tokens / float(source.lengths(np.arange(LOOK)).mean()))
+        rows = self.rows if self.tokens is None else max(1.0, self.tokens / source.mean_tokens)
         return max(1, round(len(source) / rows))
 
 

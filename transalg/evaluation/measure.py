@@ -138,12 +138,12 @@ def _data(run: Run, data: str | None, too_long: TooLong | None, report: Report, 
     return rows, source, not store.meta.unknown
 
 
-def _records(source: Source, rows: Rows) -> list[Record]:
-    """The record of every row, with the original text."""
+def _records(source: Source, rows: Rows) -> list[tuple[int, Record]]:
+    """The record of every row, with the original text, and its number in the data, from 1."""
     numbers = rows.records(np.arange(len(rows)))
     wanted = set(numbers.tolist())
     records = {i: record for i, record in enumerate(source.records()) if i in wanted}
-    return [records[i] for i in numbers.tolist()]
+    return [(i + 1, records[i]) for i in numbers.tolist()]
 
 
 def _bytes(rows: Rows, tokenizer: Tokenizer) -> int:
@@ -195,8 +195,8 @@ def _classes(run: Run, models: Sequence[Classifier], rows: Rows, source: Source 
     if source is None:
         return evaluation
     predictions = [
-        {"where": record.where, "text": record.texts[0], "label": labels[c], "prediction": labels[guess], "probability": p}
-        for record, c, guess, p in zip(_records(source, rows), true, guesses, confidence, strict=True)
+        {"row": row, "where": record.where, "text": record.texts[0], "label": labels[c], "prediction": labels[guess], "probability": p}
+        for (row, record), c, guess, p in zip(_records(source, rows), true, guesses, confidence, strict=True)
     ]
     return replace(evaluation, predictions=predictions)
 
@@ -212,7 +212,8 @@ def _pairs(
     predictions: bool,
     report: Report,
 ) -> Evaluation:
-    records = _records(source, rows)
+    numbered = _records(source, rows)
+    records = [record for _, record in numbered]
     z, x = _stream(rows, "z"), [row[1:-1] for row in _stream(rows, "x")]
     texts: dict[object, list[int]] = {}  # which rows have the same source
     for i, record in enumerate(records):
@@ -234,6 +235,7 @@ def _pairs(
         report.note(f"{source.name}: {len(groups):,} sources, {len(rows):,} references")
     lines = [
         {
+            "row": numbered[group[0]][0],
             "where": records[group[0]].where,
             "source": records[group[0]].texts[0],
             "target": targets[0] if len(targets) == 1 else targets,

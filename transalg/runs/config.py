@@ -212,6 +212,8 @@ class Config:
             raise ValueError("--folds: the folds validate on parts of --data, so --valid cannot be given")
         if self.preset and self.init:
             raise ValueError("--preset: expected a preset or --init, got both")
+        if self.train.fine_tuning != 1 and not self.init and not self.imported:
+            raise ValueError("--train.fine-tuning: expected a run to start from, got none; give --init RUN")
         if (self.train.noise or self.train.token_drop) and task.augmented_stream is None:
             others = " and ".join(name for name, other in TASKS.items() if other.augmented_stream is not None)
             raise ValueError(f"--train.noise, --train.token-drop: for {others}; {self.task} predicts what it reads")

@@ -36,7 +36,7 @@ from transalg.training.prepare import Prepared
 from transalg.training.processes import World
 from transalg.training.report import Report
 from transalg.training.summary import estimate, is_measured, shorter, summary, time_to_go
-from transalg.training.validation import ALL, ValidationSample, decoded_figure, validate, validation_cost, validation_sample
+from transalg.training.validation import ValidationSample, decoded_figure, last_sample, validate, validation_cost, validation_sample
 
 if TYPE_CHECKING:
     from transalg.inference.run import Run
@@ -115,10 +115,12 @@ class Loop:
         self.autocast: AbstractContextManager[object] = torch.autocast(world.device.type, torch.bfloat16) if bfloat16 else nullcontext()
         self.decoded = self.options.select in DECODED
         self.sample: ValidationSample | None = None
+        self.last_sample: ValidationSample | None = None
         if prepared.valid is not None:
             assert self.options.eval_every
             trained = self.options.eval_every * prepared.step_tokens
             self.sample = validation_sample(prepared.valid, trained, decoded=self.decoded, least=prepared.plan.rows)
+            self.last_sample = last_sample(prepared.valid, prepared.steps * prepared.step_tokens, least=prepared.plan.rows)
 
     # Start, resume --------------------------------------------------------------------------------------------------------
 
@@ -165,7 +167,7 @@ class Loop:
         assert eval_every and save_every
         reason = "done"
         self.objective.train()
-        for line in summary(self.prepared, self.parameters, self.sample):
+        for line in summary(self.prepared, self.parameters, self.sample, done=state.step, nominal=self.world.device.type == "cpu"):
             self.report.note(line)
         self.report.begin(state.step, steps)
         measured, estimated = list[float](), False
@@ -224,8 +226,8 @@ class Loop:
             assert self.options.eval_every
             trained = self.prepared.step_tokens * self.options.eval_every
             overhead = validation_cost(rows, self.sample, decoded=self.decoded) / trained
-            if self.sample.read is not None and steps:  # and all rows at the end
-                overhead += validation_cost(rows, ALL, decoded=False) / (self.prepared.step_tokens * steps)
+            if self.sample.read is not None and self.last_sample is not None and steps:  # and once more at the end
+                overhead += validation_cost(rows, self.last_sample, decoded=False) / (self.prepared.step_tokens * steps)
         to_go = time_to_go(seconds, steps, overhead)
         for line in (estimate(to_go, peak_memory(self.world.device)), shorter(self.config, self.prepared.steps, self.state.step, to_go)):
             if line:
@@ -301,20 +303,24 @@ class Loop:
         return figures
 
     def _measure_best(self, metrics: Metrics | None) -> None:
-        """At the end, the loss and the accuracy of the best model on all rows of the validation set, if a sample chose it.
+        """At the end, the loss and the accuracy of the best model on all rows of the validation set, or on more of them than the sample that chose it.
 
         All is saved by now: Ctrl-C leaves the figures of the sample.
         """
         state, rows = self.state, self.prepared.valid
-        if rows is None or state.best is None or state.best.get("val_rows", len(rows)) == len(rows):
+        if rows is None or state.best is None or self.last_sample is None:
+            return
+        which = self.last_sample.read
+        count = len(rows) if which is None else len(which)
+        if state.best.get("val_rows", len(rows)) >= count:
             return
         self._restore_best()
         try:
-            figures = validate(self.objective, self.task, rows, self.hyper, self.world, self.autocast) | {"val_rows": len(rows)}
+            figures = validate(self.objective, self.task, rows, self.hyper, self.world, self.autocast, which) | {"val_rows": count}
         except KeyboardInterrupt:
             if self.world.size > 1:
                 raise
-            self.report.note(f"Stopped measuring the best model on all {len(rows):,} rows; its figures are of {state.best['val_rows']:,}")
+            self.report.note(f"Stopped measuring the best model on {count:,} rows; its figures are of {state.best['val_rows']:,}")
             return
         state.best = state.best | figures
         self._save_best(state.best_step, figures["val_loss"])

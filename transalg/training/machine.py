@@ -12,6 +12,7 @@ import torch
 from torch.nn.functional import gelu, linear
 
 STAT = Path("/proc/stat")
+CPU_MAX = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, or max, in so many of time
 LOOK = 0.3  # seconds
 BFLOAT16_WIDTH = 256  # d_e from which on bfloat16 was faster: docs/training.md
 FASTER = 1.1  # times as fast as float32: less is noise
@@ -33,6 +34,16 @@ def _busy_time() -> float:
     """Seconds that all cores together have worked since the system started."""
     user, nice, system, _, _, irq, softirq, steal = map(int, STAT.read_text().splitlines()[0].split()[1:9])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def usable_cores() -> int:
+    """How many cores this process may use: not all, where it is bound to some of them or where a container has a quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = CPU_MAX.read_text().split()
+        return max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError):  # there is no such file, or it says max
+        return cores
 
 
 def choose_threads(most: int, cores: int, busy: Callable[[], float] = busy_cores) -> tuple[int, str | None]:

@@ -41,7 +41,8 @@ class Prepared:
     plan: Plan
     train: RowSource | NumberedRows
     valid: AnyRows | None
-    step_tokens: float  # tokens of a step, on average
+    row_tokens: float  # of a row, on average
+    step_tokens: float  # of a step, on average
     epoch_batches: int  # steps of the first epoch
     episodes: list[dict[str, Any]] | None = None  # of each task of gato, what the run keeps of it
 
@@ -87,7 +88,9 @@ def prepare(
     if options.select == "auto":
         config = replace(config, train=replace(config.train, select=_select(config, train_rows, tokenizer)))
     valid_rows = valid.rows() if valid else None
-    return Prepared(config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid_rows, step_tokens, batches)
+    return Prepared(
+        config, steps, tokenizer, hyper, labels, data.meta.digest, plan, documents, valid_rows, tokens_per_row, step_tokens, batches
+    )
 
 
 def _processes(config: Config) -> int:

@@ -18,7 +18,6 @@ from transalg.tokenization.spaces import leaves, to_json
 from transalg.training.memory import check_memory
 from transalg.training.prepare import CACHE, Prepared
 from transalg.training.report import Report
-from transalg.training.validation import mean_tokens
 from transalg.worlds.builtin import Builtin, episode_folder
 
 PROMPTS = 0.25  # the share of rows that begin with a demonstration
@@ -50,7 +49,7 @@ def prepare_episodes(config: Config, out: Path, report: Report, tokenizer: Token
     rows = numbered_rows(tasks, vocabulary, hyper.ell_max, weights, options.seed, prompts=PROMPTS)
     tokens = options.batch_tokens or (task.batch_tokens if options.batch_size is None else None)
     plan = EpisodePlan(options.batch_size or task.batch_size, tokens, options.seed)
-    batches, row_tokens = plan.count(rows), mean_tokens(rows)
+    batches, row_tokens = plan.count(rows), rows.mean_tokens
     check_memory(hyper, options, tokens or plan.rows * row_tokens, row_tokens)
     config, steps = config.filled(hyper, batches, len(rows), row_tokens)
     config = replace(config, train=replace(config.train, select="loss"))
@@ -64,6 +63,7 @@ def prepare_episodes(config: Config, out: Path, report: Report, tokenizer: Token
         plan,
         rows,
         validation_rows(tasks, vocabulary, hyper.ell_max),
+        row_tokens,
         tokens or plan.rows * row_tokens,
         batches,
         [described(name, each) for name, each in zip(config.heads, tasks, strict=True)],

@@ -28,7 +28,7 @@ class Report:
         """The figures of a validation; whether they are the best so far."""
 
     def measured(self, step: int, figures: dict[str, float]) -> None:
-        """The figures of the best model, of this step, on all rows of the validation set."""
+        """The figures of the best model, of this step, on more rows of the validation set than before; on all, if there is time."""
 
     def end(self) -> None:
         """Training ends, for any reason."""

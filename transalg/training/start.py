@@ -22,7 +22,15 @@ from transalg.runs.texts import TEXTS, Texts
 from transalg.tasks import find
 from transalg.tokenization import Tokenizer
 from transalg.training.loop import Loop, Outcome, first_checkpoint
-from transalg.training.machine import bfloat16_speed, busy_cores, choose_dtype, choose_threads, computes_in_bfloat16, flushed_denormals
+from transalg.training.machine import (
+    bfloat16_speed,
+    busy_cores,
+    choose_dtype,
+    choose_threads,
+    computes_in_bfloat16,
+    flushed_denormals,
+    usable_cores,
+)
 from transalg.training.memory import keep_memory
 from transalg.training.metrics import last_step
 from transalg.training.prepare import Prepared, prepare
@@ -197,7 +205,7 @@ def _renamed(options: Config, old: Path, new: Path) -> Config:
 
 def _with_threads(options: Config, report: Report) -> Config:
     """The options with as many threads as the other processes leave cores for."""
-    threads, note = choose_threads(torch.get_num_threads(), os.cpu_count() or 1, busy_cores)
+    threads, note = choose_threads(min(torch.get_num_threads(), usable_cores()), os.cpu_count() or 1, busy_cores)
     if note:
         report.note(note)
     return replace(options, train=replace(options.train, threads=threads))

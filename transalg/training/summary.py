@@ -1,12 +1,15 @@
-"""What a run is about to do, in five lines: data, vocabulary, model, steps, and, once some steps were measured, time and memory."""
+"""What a run is about to do, in five lines: data, vocabulary, model, steps, time and memory; and a sixth, once some steps were measured."""
 
 from statistics import median
 
 from transalg.data.rows import Rows
 from transalg.hyper import Hyper
+from transalg.hyper.cost import flops_per_token
 from transalg.hyper.hyper import TRAINING
-from transalg.runs.config import Config
+from transalg.runs.config import FLOPS, Config
+from transalg.tasks import find
 from transalg.tokenization import Tokenizer
+from transalg.training.memory import least_memory
 from transalg.training.prepare import Prepared
 from transalg.training.validation import ValidationSample
 
@@ -16,8 +19,8 @@ WIDTH = 80  # columns
 OBVIOUS = ("positions", "activation", "norm")  # what rotary, GEGLU and RMSnorm are need not be said
 
 
-def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None) -> list[str]:
-    """The four lines that are known before the first step."""
+def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None, *, done: int = 0, nominal: bool = True) -> list[str]:
+    """The five lines. `nominal`: the time is that of two cores, of the steps that are not `done`; of other devices nothing is known."""
     train, valid, options = prepared.train.rows(), prepared.valid, prepared.config.train
     tokens = f", {train.store.meta.tokens:,} tokens" if isinstance(train, Rows) else _shares(prepared.config)
     if isinstance(train, Rows) and train.cut:
@@ -33,7 +36,17 @@ def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None
         f"tokenizer  {prepared.tokenizer.kind}, {prepared.tokenizer.N_V:,} tokens{_unknown(prepared)}",
         _model(prepared.hyper, parameters),
         f"training   {prepared.steps:,} steps ({epochs:.3g} epochs) of {batch}, {options.optimizer}, best by {options.select}",
+        expected(prepared, prepared.steps - done, nominal=nominal),
     ]
+
+
+def expected(prepared: Prepared, steps: int, *, nominal: bool) -> str:
+    """The fifth line: time and memory by counts of operations and numbers, not measured."""
+    hyper, stacks = prepared.hyper, len(prepared.hyper.stacks)
+    operations = 3 * flops_per_token(hyper, max(1, round(prepared.row_tokens / stacks))) * prepared.step_tokens / stacks
+    memory = sum(least_memory(hyper, prepared.config.train, prepared.step_tokens, prepared.row_tokens).values())
+    time = f"about {shown_time(operations * steps / FLOPS)} on two cores, " if nominal else ""
+    return f"estimate   {time}at least {memory / 1e6:,.0f} MB of memory"
 
 
 def _shares(config: Config) -> str:
@@ -90,9 +103,9 @@ def time_to_go(seconds: list[float], steps: int, overhead: float) -> float:
 
 
 def estimate(to_go: float, memory: int | None) -> str:
-    """The fifth line."""
+    """The sixth line, which is measured."""
     used = f", {memory / 1e6:,.0f} MB of memory" if memory else ""
-    return f"estimate   {shown_time(to_go)} to go{used}"
+    return f"measured   {shown_time(to_go)} to go{used}"
 
 
 def shown_time(seconds: float) -> str:
@@ -110,4 +123,5 @@ def shorter(config: Config, steps: int, done: int, to_go: float) -> str | None:
     share = (done + (steps - done) * LONG / to_go) / steps
     options = config.train
     length = f"--train.epochs {options.epochs * share:.2g}" if options.epochs else f"--train.steps {max(1, round(steps * share))}"
-    return f"shorter    {length} takes {shown_time(LONG)}; a smaller --model.ell-max helps too"
+    helps = "; a smaller --model.ell-max helps too" if find(config.task).records == "documents" else ""
+    return f"shorter    {length} takes {shown_time(LONG)}{helps}"

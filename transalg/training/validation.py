@@ -24,6 +24,7 @@ BUDGET = 0.1  # what validation may cost, as a fraction of training
 FORWARD, WRITING = 1 / 3, 2.0  # the cost of a token that is read and of one that is written; of one that is trained on, 1
 LOOK = 2**14  # rows that a mean length is taken from
 SAMPLE, LENGTHS = 1, 2  # what a permutation is for
+ALWAYS = 2**19  # tokens' worth of training that the last validation may always cost, however short the run
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,6 @@ class ValidationSample:
 
     read: Index | None  # for the loss and the accuracy
     written: Index | None  # for exact match and BLEU, which need predictions
-
-
-ALL = ValidationSample(None, None)
 
 
 def mean_tokens(rows: AnyRows) -> float:
@@ -50,7 +48,7 @@ def fixed_sample(n: int, count: int, purpose: int = SAMPLE) -> Index:
 def validation_sample(rows: AnyRows, trained_tokens: float, *, decoded: bool, least: int) -> ValidationSample:
     """The sample for a run that trains on so many tokens between two validations; at least `least` rows.
 
-    All rows, if they cost at most a tenth of that training. Otherwise as many as cost a twentieth: the rest is for all rows at the end.
+    All rows, if they cost at most a tenth of that training. Otherwise as many as cost a twentieth: the rest is for the end.
     The cost is counted in tokens, not measured, so that it is the same on every machine. Reading and writing get a half each.
     """
     budget = BUDGET * trained_tokens / (2 if decoded else 1)
@@ -59,14 +57,20 @@ def validation_sample(rows: AnyRows, trained_tokens: float, *, decoded: bool, le
     return ValidationSample(*(_affordable(len(rows), cost, budget, least) for cost in costs))
 
 
+def last_sample(rows: AnyRows, trained_tokens: float, *, least: int) -> ValidationSample:
+    """The rows for the last validation of a run that trains on so many tokens: all, unless they cost more than a twentieth of it; then as many."""
+    return ValidationSample(_affordable(len(rows), FORWARD * mean_tokens(rows), max(ALWAYS, BUDGET / 2 * trained_tokens), least, 1.0), None)
+
+
 def validation_cost(rows: AnyRows, sample: ValidationSample, *, decoded: bool) -> float:
     """What a validation on the sample costs, in tokens that are trained on."""
     read, written = (len(rows) if each is None else len(each) for each in (sample.read, sample.written))
     return FORWARD * read * mean_tokens(rows) + (WRITING * written * longest_target(rows) if decoded else 0)
 
 
-def _affordable(n: int, cost: float, budget: float, least: int) -> Index | None:
-    count = max(least, int(budget / 2 / cost)) if cost else n
+def _affordable(n: int, cost: float, budget: float, least: int, share: float = 0.5) -> Index | None:
+    """None for all n rows, if they cost at most the budget; otherwise as many as cost this share of it."""
+    count = max(least, int(budget * share / cost)) if cost else n
     return None if n * cost <= budget or count >= n else fixed_sample(n, count)
 
 

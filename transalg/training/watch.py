@@ -80,7 +80,7 @@ class Watch(Report):
             self._print(f"{'':>12} {line}")
 
     def measured(self, step: int, figures: dict[str, float]) -> None:
-        self._print(f"step {step:>6,}  {shown_figures(figures)}  on all {figures['val_rows']:,} rows")
+        self._print(f"step {step:>6,}  {shown_figures(figures)}  on {figures['val_rows']:,} rows")
 
     def end(self) -> None:
         if self.progress is not None:
