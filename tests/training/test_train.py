@@ -18,7 +18,7 @@ from transalg.runs.config import Config
 from transalg.runs.options import TABLES, in_tables, override
 from transalg.runs.texts import Texts
 from transalg.training import notebook, start
-from transalg.training.curves import read_metrics
+from transalg.training.curves import curves, read_metrics
 from transalg.training.machine import flushes_denormals
 
 TINY = {**SIZES, "L": 1, "ell_max": 29, "tokenizer": "char", "split": 0.25, "steps": 4, "batch_size": 3, "eval_every": 2, "threads": 1}
@@ -245,6 +245,15 @@ def test_the_command_line_is_a_layer_on_it(monkeypatch: pytest.MonkeyPatch, tmp_
         main(monkeypatch, "train", "lm", "--data", "pydocs", "--out", str(tmp_path / "run"), "--train.steps", "7", "--model.d-e", "8")
     assert given["config"] == Config.from_dict({"task": "lm", "data": "pydocs", "train": {"steps": 7}, "model": {"d_e": 8}})
     assert given["texts"] is None and given["out"] == tmp_path / "run"
+
+
+def test_curves_of_several_tasks(tmp_path: Path) -> None:
+    """Each has its own validation loss, on a scale that shows small ones; their mean is not drawn."""
+    metrics = [{"step": step, "loss": 1.0, "val_loss": 0.3, "val_loss_car": 0.05, "val_loss_prose": 4.0 - step} for step in (1, 2)]
+    above, below = curves({"runs/a": metrics, "runs/b": [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5, "eta": 0.1}]}).axes
+    assert [line.get_label() for line in above.get_lines() if not line.get_label().startswith("_")] == ["a, car", "a, prose", "b"]
+    assert above.get_yscale() == "log" and [line.get_ydata().tolist() for line in above.get_lines()][2] == [3.0, 2.0]
+    assert len({line.get_color() for line in above.get_lines()}) == 3 and below.get_yscale() == "linear"
 
 
 # Notebooks -------------------------------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """The curves of runs: loss and learning rate, from metrics.jsonl."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count as count_from
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transalg.reading import parse_json, read_text
 from transalg.runs.folder import METRICS
 from transalg.runs.schema import count, mapping, number, record
 from transalg.terminal import in_picture
+from transalg.training.watch import OF_A_TASK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,22 +40,31 @@ def read_metrics(run: Path) -> list[dict[str, float]]:
 
 
 def curves(runs: Mapping[str, Sequence[Mapping[str, float]]], x: str = "step") -> "Figure":
-    """The metrics of runs by their names: the loss above, the learning rate below; the training loss pale, the validation loss strong."""
+    """The metrics of runs by their names: the loss above, the learning rate below; the training loss pale, the validation loss strong.
+
+    Of a model of several tasks, the validation loss of each.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    for i, (run, metrics) in enumerate(runs.items()):
-        colour = f"C{i}"
-        for axes, name, style in (
-            (above, "loss", {"alpha": 0.35}),
-            (above, "val_loss", {"marker": "o", "markersize": 3}),
-            (below, "eta", {}),
-        ):
+    colours = (f"C{i}" for i in count_from(0))
+    for run, metrics in runs.items():
+        shown, validated = in_picture(Path(run).name), {name for line in metrics for name in line if name.startswith("val_loss")}
+        tasks = {name: f"{shown}, {in_picture(name.removeprefix(OF_A_TASK))}" for name in sorted(validated) if name.startswith(OF_A_TASK)}
+        losses = tasks or ({"val_loss": f"{shown}, validation"} if validated else {})
+        first = next(colours)
+        pale: dict[str, Any] = {"alpha": 0.35} if losses else {}
+        lines: list[tuple[Any, str, str, str | None, dict[str, Any]]]
+        lines = [(above, "loss", first, None if losses else shown, pale), (below, "eta", first, None, {})]
+        lines += [
+            (above, name, next(colours) if i else first, label, {"marker": "o", "markersize": 3})
+            for i, (name, label) in enumerate(losses.items())
+        ]
+        if tasks:  # the loss of prose is a hundred times that of a world which is solved
+            above.set_yscale("log")
+        for axes, name, colour, label, style in lines:
             points = [(line[x], line[name]) for line in metrics if name in line]
-            label = {"loss": None, "val_loss": f"{in_picture(Path(run).name)}, validation", "eta": None}[name]
-            if name == "loss" and not any("val_loss" in line for line in metrics):
-                label, style = in_picture(Path(run).name), {}
             if points:
                 axes.plot(*zip(*points, strict=True), color=colour, label=label, **style)
     above.set_ylabel("loss, nats")
