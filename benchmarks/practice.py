@@ -484,7 +484,15 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="the folder for runs, data and results.jsonl")
     parser.add_argument("--quick", action="store_true", help="three steps a run, to see that it works")
     parser.add_argument("--table", type=Path, metavar="FILE", help="print the table of these results, and measure nothing")
+    parser.add_argument(
+        "--commands", action="store_true", help="print what is run for each row without the item and with it, and measure nothing"
+    )
     options = parser.parse_args()
+    if options.commands:
+        for row in ROWS:
+            if not options.rows or row.name in options.rows:
+                print(row.name, *(f"  {side:<8} transalg {shlex.join(command(row, side))}" for side in SIDES), sep="\n")
+        return
     if options.table:
         print(table(options.table))
         return

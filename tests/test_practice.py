@@ -55,6 +55,13 @@ def test_flags_are_understood(row: practice.Row) -> None:
         assert row.flag.split()[0] in [word for side in SIDES for word in command(row, side)]
 
 
+def test_the_commands_of_both_sides_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["practice", "--commands", "minibatches", "noise"])
+    practice.main()
+    noise, without, with_it, minibatches, *_ = capsys.readouterr().out.splitlines()
+    assert (noise, minibatches) == ("noise", "minibatches") and "--train.noise" not in without and "--train.noise 0.1" in with_it
+
+
 def test_what_is_wrong_with_flags_is_said() -> None:
     row = next(row for row in ROWS if row.name == "noise")
     assert problem(replace(row, flags="--train.nosie 0.1")) == "this version does not take --train.noise"
