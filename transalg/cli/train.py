@@ -184,7 +184,7 @@ def summary(outcome: "Outcome", console: Console) -> None:
         by = outcome.config.train.select.replace("_", " ")
         written, read = (outcome.figures.get(name, 0) for name in ("val_written_rows", "val_rows"))
         of = f", {by} of {written:,.0f} rows" if 0 < written < read else ""
-        console.print(f"Best by {by}, step {state.best_step:,}: [bold]{marked(shown_figures(outcome.figures))}[/]{of}", markup=True)
+        console.print(f"Best by {by}, step {state.best_step:,}: [bold]{marked(shown_figures(outcome.figures))}[/]{marked(of)}", markup=True)
         if sets := shown_sets(outcome.figures):
             console.print(f"  accuracy of {sets}")
     present = [name for name in FILES if (out / name).exists()]
