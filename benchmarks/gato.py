@@ -49,10 +49,10 @@ def single(folder: Path) -> None:
 RECORDED = {  # episodes, and how they are recorded
     "BabyAI-GoToLocal-v0": (24_000, ["--noise", 0.3, "--stretch", 6, "--least", 0.5]),
     "BabyAI-PickupLoc-v0": (32_000, ["--noise", 0.3, "--stretch", 6, "--least", 0.5]),
-    "ALE/Pong-v5": (20, ["--noise", 0.05, "--least", 0.5]),
+    "ALE/Pong-v5": (40, ["--noise", 0.05, "--least", 0.5]),
 }
-SHARES = (0.5, 3.0, 0.5, 3.5, 3.0, 4.5, 12.0, 7.0)  # of the tokens; TASKS, then RECORDED
-EIGHT_STEPS = 18_500
+SHARES = (0.5, 4.0, 0.6, 3.8, 3.2, 3.5, 9.5, 8.0)  # of the tokens; TASKS, then RECORDED
+EIGHT_STEPS = 24_000
 LARGER = ["--model.L", 4, "--model.ell-max", 384]
 
 
