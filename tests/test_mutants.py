@@ -706,6 +706,8 @@ AS_A_LIBRARY = [
     Mutant("lines", "name_of_class(values[-1])", "str(values[-1])", OBJECTS + "test_a_dataset_names_its_classes", "data/objects.py"),
     Mutant("Texts", "previous.replace(path)", "previous.unlink()", LIBRARY + "test_texts_that_cannot_be_written_leave_those_before", "runs/texts.py"),
     Mutant("Texts", "ours is None or line is None or ours != line", "ours is not None and line is not None and ours != line", LIBRARY + "test_a_run_resumes_with_the_same_texts_and_only_with_them", "runs/texts.py"),
+    Mutant("Config", "self.train.fine_tuning != 1 and", "False and", "runs/test_config.py::test_a_rate_for_fine_tuning_needs_a_run_to_start_from", "runs/config.py"),
+    Mutant("summary", "0 < written < read", "0 < written", "cli/test_train.py::test_the_last_lines_say_how_many_rows_were_decoded", "cli/train.py"),
     Mutant("last_sample", "max(ALWAYS, BUDGET / 2 * trained_tokens)", "max(ALWAYS, trained_tokens)", "training/test_validation.py::test_the_last_validation_costs_at_most_a_twentieth_of_the_run", "training/validation.py"),
     Mutant("Loop._measure_best", "self.autocast, which)", "self.autocast)", "training/test_validation.py::test_a_long_validation_set_is_not_read_to_its_end", "training/loop.py"),
     Mutant("usable_cores", "int(quota) // int(period)", "int(quota)", "training/test_machine.py::test_a_process_that_may_use_few_cores_has_few_threads", "training/machine.py"),

@@ -10,15 +10,17 @@ import signal
 import subprocess
 import sys
 import tomllib
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from tests.training.runs import TASKS, files, options
-from transalg import load
-from transalg.cli.train import example
+from transalg import load, terminal
+from transalg.cli.train import example, summary
 from transalg.hyper import preset
 from transalg.runs import checkpoints
 from transalg.runs.config import Config
@@ -40,6 +42,22 @@ def flags(task: str, folder: Path, **train: Any) -> list[str]:
     return top_level + [
         f"--{table}.{name.replace('_', '-')}={value}" for table in ("model", "train") for name, value in settings[table].items()
     ]
+
+
+def test_the_last_lines_say_how_many_rows_were_decoded(tmp_path: Path) -> None:
+    """Where exact match or BLEU is of fewer rows than the loss."""
+
+    def last_lines(written: int) -> str:
+        figures = {"val_loss": 1.0, "val_bleu": 20.0, "val_rows": 50, "val_written_rows": written}
+        state = SimpleNamespace(step=5, tokens=10, seconds=3.0, best=figures, best_step=4)
+        config = SimpleNamespace(train=SimpleNamespace(select="bleu"))
+        outcome = SimpleNamespace(state=state, out=tmp_path, config=config, figures=figures, parameters=11, reason="interrupted")
+        console = terminal.console(file=(file := StringIO()), soft_wrap=True)
+        summary(outcome, console)
+        return file.getvalue()
+
+    assert "Best by bleu, step 4: validation 1.0000  BLEU 20.0, bleu of 7 rows\n" in last_lines(7)
+    assert "BLEU 20.0\n" in last_lines(50)
 
 
 def test_a_preset_is_trained_from_scratch(transalg: Any, tmp_path: Path) -> None:

@@ -243,3 +243,9 @@ def test_a_default_may_depend_on_the_vocabulary() -> None:
     assert make(model={"activation": "SwiGLU"}).hyper(100, 50).d_mlp == 344
     with pytest.raises(ValueError, match=r"activation: expected ReLU .*, got 'swiglu'"):
         make(model={"activation": "swiglu"}).hyper(100, 50)
+
+
+def test_a_rate_for_fine_tuning_needs_a_run_to_start_from() -> None:
+    with pytest.raises(ValueError, match=r"--train\.fine-tuning: expected a run to start from, got none; give --init RUN"):
+        Config(task="lm", data="a", train=Train(fine_tuning=0.1))
+    assert Config(task="lm", data="a", init="run", train=Train(fine_tuning=0.1)).train.fine_tuning == 0.1

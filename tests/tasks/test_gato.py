@@ -103,7 +103,7 @@ def test_the_mean_of_losses_is_not_that_of_the_largest() -> None:
     assert mean(2.0, 0.5, 0.04) == pytest.approx(0.04 ** (1 / 3))
     assert mean(2.0, 0.45, 0.04) == pytest.approx(mean(1.8, 0.5, 0.04)) and mean(2.0, 0.4, 0.04) < mean(1.9, 0.5, 0.04)
     assert mean(2.0, 0.5, 0.009) == mean(2.0, 0.5, 0.0)
-    with pytest.raises(ValueError, match="data: expected text or an action in the rows that validate, got none"):
+    with pytest.raises(ValueError, match="data: expected text or an action to predict in the episodes of the split valid, got none"):
         task.mean_figures([0.0] * 12, 6)
 
 

@@ -30,8 +30,8 @@ class Record:
     seed: Seed = 0
     """Of the episodes and of random actions."""
     noise: MaybeShare = None
-    """The share of actions that explore among the expert's in long episodes, 0 unless given. They are marked, and not learned. In BabyAI half of the stretches
-    go to pick up an object that is not meant, and end there; the others, and those of other worlds, are random."""
+    """The share of actions that explore among the expert's in long episodes, 0 unless given. They are marked, and not learned. In BabyAI half
+    of the stretches go to pick up an object that is not meant, and end there; the others, and those of other worlds, are random."""
     stretch: Annotated[float | None, limits("[1, 1000000]", float)] = None
     """How many actions long a stretch of exploring is in the mean, 1 unless given: a longer one leads farther from where the expert goes."""
     least: Annotated[float | None, limits("[0, 1]", float)] = None

@@ -93,6 +93,8 @@ class GeneralistAgent(Task["Gato"]):
         """
         losses = {name: sums[3 * i] / sums[3 * i + 2] for i, name in enumerate(self.names) if sums[3 * i + 2]}
         if not losses:
-            raise ValueError("data: expected text or an action in the rows that validate, got none; give --split more, or more episodes")
+            raise ValueError(
+                "data: expected text or an action to predict in the episodes of the split valid, got none; hold out more of them"
+            )
         mean = exp(sum(log(max(loss, SOLVED)) for loss in losses.values()) / len(losses))
         return {"val_loss": mean} | {f"val_loss_{name}": loss for name, loss in losses.items()}

@@ -69,7 +69,7 @@ def _meant(instruction: Any) -> list[Any]:
     """The objects that an instruction, or a part of it, speaks of."""
     from minigrid.envs.babyai.core.verifier import Instr, ObjDesc
 
-    found = list[Any]()
+    objects = list[Any]()
     for part in vars(instruction).values():
-        found += part.obj_set if isinstance(part, ObjDesc) else _meant(part) if isinstance(part, Instr) else []
-    return found
+        objects += part.obj_set if isinstance(part, ObjDesc) else _meant(part) if isinstance(part, Instr) else []
+    return objects
