@@ -14,7 +14,7 @@ from transalg.training import summary as lines
 from transalg.training.prepare import prepare
 from transalg.training.report import Report
 from transalg.training.start import train
-from transalg.training.summary import LONG, STEPS, WIDTH, estimate, expected, is_measured, shorter, summary, time_to_go
+from transalg.training.summary import LONG, STEPS, WIDTH, estimate, is_measured, measurement, shorter, summary, time_to_go
 from transalg.training.validation import ValidationSample, fixed_sample
 
 ALL = ValidationSample(None, None)
@@ -68,11 +68,11 @@ def test_time_and_memory_before_the_first_step_are_counted(tmp_path: Path) -> No
     steps, hyper = 300_000, prepared.hyper
     seconds = 3 * flops_per_token(hyper, round(prepared.row_tokens)) * prepared.step_tokens * steps / FLOPS
     assert 90 < seconds < 5400
-    line = expected(replace(prepared, steps=steps), steps, nominal=True)
+    line = estimate(replace(prepared, steps=steps), steps, nominal=True)
     assert line.startswith(f"estimate   about {seconds / 60:.0f} min on two cores, at least ")
     megabytes = float(line.split()[-4])
     assert 12 * parameters(hyper) / 1e6 - 0.5 < megabytes < 40 * parameters(hyper) / 1e6
-    assert expected(prepared, 1, nominal=False) == f"estimate   at least {megabytes:.0f} MB of memory"
+    assert estimate(prepared, 1, nominal=False) == f"estimate   at least {megabytes:.0f} MB of memory"
 
 
 def test_rows_that_are_cut_are_counted(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_rows_that_are_cut_are_counted(tmp_path: Path) -> None:
 
 def test_the_estimate_leaves_the_first_step_out() -> None:
     assert time_to_go([90.0, 3.0, 2.0, 4.0], steps=100, overhead=0.25) == pytest.approx(375)
-    assert estimate(375, 412_000_000) == "measured   6 min to go, 412 MB of memory" and estimate(9, None) == "measured   9 s to go"
+    assert measurement(375, 412_000_000) == "measured   6 min to go, 412 MB of memory" and measurement(9, None) == "measured   9 s to go"
 
 
 def test_when_it_comes() -> None:

@@ -35,7 +35,7 @@ from transalg.training.prefetch import prefetched
 from transalg.training.prepare import Prepared
 from transalg.training.processes import World
 from transalg.training.report import Report
-from transalg.training.summary import estimate, is_measured, shorter, summary, time_to_go
+from transalg.training.summary import is_measured, measurement, shorter, summary, time_to_go
 from transalg.training.validation import ValidationSample, decoded_figure, last_sample, validate, validation_cost, validation_sample
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Loop:
             if self.sample.read is not None and self.last_sample is not None and steps:  # and once more at the end
                 overhead += validation_cost(rows, self.last_sample, decoded=False) / (self.prepared.step_tokens * steps)
         to_go = time_to_go(seconds, steps, overhead)
-        for line in (estimate(to_go, peak_memory(self.world.device)), shorter(self.config, self.prepared.steps, self.state.step, to_go)):
+        for line in (measurement(to_go, peak_memory(self.world.device)), shorter(self.config, self.prepared.steps, self.state.step, to_go)):
             if line:
                 self.report.note(line)
 

@@ -13,7 +13,7 @@ from transalg.training.memory import least_memory
 from transalg.training.prepare import Prepared
 from transalg.training.validation import ValidationSample
 
-STEPS, SECONDS = 6, 10.0  # the estimate is of so many steps, or of those in so long
+STEPS, SECONDS = 6, 10.0  # the measurement is of so many steps, or of those in so long
 LONG = 600.0  # seconds of training from which on a line says how to shorten it
 WIDTH = 80  # columns
 OBVIOUS = ("positions", "activation", "norm")  # what rotary, GEGLU and RMSnorm are need not be said
@@ -36,11 +36,11 @@ def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None
         f"tokenizer  {prepared.tokenizer.kind}, {prepared.tokenizer.N_V:,} tokens{_unknown(prepared)}",
         _model(prepared.hyper, parameters),
         f"training   {prepared.steps:,} steps ({epochs:.3g} epochs) of {batch}, {options.optimizer}, best by {options.select}",
-        expected(prepared, prepared.steps - done, nominal=nominal),
+        estimate(prepared, prepared.steps - done, nominal=nominal),
     ]
 
 
-def expected(prepared: Prepared, steps: int, *, nominal: bool) -> str:
+def estimate(prepared: Prepared, steps: int, *, nominal: bool) -> str:
     """The fifth line: time and memory by counts of operations and numbers, not measured."""
     hyper, stacks = prepared.hyper, len(prepared.hyper.stacks)
     operations = 3 * flops_per_token(hyper, max(1, round(prepared.row_tokens / stacks))) * prepared.step_tokens / stacks
@@ -102,7 +102,7 @@ def time_to_go(seconds: list[float], steps: int, overhead: float) -> float:
     return median(seconds[1:]) * steps * (1 + overhead)
 
 
-def estimate(to_go: float, memory: int | None) -> str:
+def measurement(to_go: float, memory: int | None) -> str:
     """The sixth line, which is measured."""
     used = f", {memory / 1e6:,.0f} MB of memory" if memory else ""
     return f"measured   {shown_time(to_go)} to go{used}"
