@@ -5,7 +5,7 @@ from typing import Any
 
 BALL_X, BALL_Y, PADDLE_Y = 49, 54, 51  # places in the console's memory
 NOOP, UP, DOWN = 0, 2, 3
-PUSH = (0, 0, -1, 1, -1, 1)  # of every action; two of them press the button as well, which makes a shot fast, and the next one hard to return
+PUSH = (0, 0, -1, 1, -1, 1)  # of every action; two press the button too, which makes a shot fast, and the next one hard to return
 KEPT, NOW, LATER = 0.26, 8.8, 8.2  # of its last move, of a push and of the push before, in the paddle's next move: fitted to a game
 COLUMN = 188  # where the paddle meets the ball
 TOP, BOTTOM = 44, 207  # where the ball bounces
