@@ -19,7 +19,6 @@ from transalg.model.checks import Lengths, row_lengths, token_ids, within
 
 LAST_LOCAL = IMG  # text, obs and img come first: the kinds whose index within the timestep has an embedding
 
-WHOLE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # numbers of so many bytes
 MIX = 0x1E3779B97F4A7C15  # odd, with bits all over
 
 Array = npt.NDArray[Any]
@@ -208,7 +207,7 @@ def distinct(patches: Float[Tensor, "n C 16 16"]) -> tuple[Float[Tensor, "m C 16
     if patches.requires_grad:  # each wants its own gradient
         return patches, None
     pixels = patches.flatten(1).contiguous()
-    values, which = torch.unique(_sums(pixels.view(WHOLE[pixels.element_size()])), return_inverse=True)
+    values, which = torch.unique(_sums(pixels.view(torch.int64)), return_inverse=True)
     if len(values) == len(patches):
         return patches, None
     # one of those that are alike, whichever
