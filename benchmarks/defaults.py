@@ -8,6 +8,7 @@ what is missing is skipped with a message. Runs go to a temporary folder unless 
 """
 
 import argparse
+import gzip
 import os
 import shlex
 import statistics
@@ -67,13 +68,42 @@ CHOICES = {
     ),
     "mlm": Choice(
         *("mlm", "trec.txt", MLM, "validation loss"),
-        {"learning rate 0.003": "", "learning rate 0.015": "--train.eta 0.015"},
+        {
+            "learning rate 0.003": "",
+            "learning rate 0.015": "--train.eta 0.015",
+            "learned positions": "--model.positions learned",
+            "norms after the sub-layers": "--model.norm-first False",
+            "no tied weights": "--model.tied False",
+            "no warm-up": "--train.warmup 0",
+            "batches of 32": "--train.batch-size 32",
+        },
+    ),
+    "pairs": Choice(
+        *("seq2seq", "mt", "--train.steps 1500", "validation loss"),
+        {
+            "the default": "",
+            "learned positions": "--model.positions learned",
+            "norms after the sub-layers": "--model.norm-first False",
+            "no tied weights": "--model.tied False",
+            "no label smoothing": "--model.label-smoothing 0",
+            "no dropout": "--model.dropout 0",
+            "dropout 0.2": "--model.dropout 0.2",
+            "2 + 2 layers": "--model.L-enc 2 --model.L-dec 2",
+        },
     ),
     "smoothing": Choice(
         *("seq2seq", "dates", "--train.steps 700", "exact match"),
         {"none": "", "label smoothing 0.1": "--model.label-smoothing 0.1"},
     ),
 }
+
+
+def translations() -> list[dict[str, str]]:
+    """English and German captions in lower case."""
+    english, german = (
+        gzip.decompress((DATA / "mt" / f"train.{side}.gz").read_bytes()).decode().lower().splitlines() for side in ("en", "de")
+    )
+    return [{"source": z, "target": x} for z, x in zip(english, german, strict=True)]
 
 
 def figure(choice: Choice, run: Path, folder: Path) -> float:
@@ -116,6 +146,7 @@ def main() -> None:
             return
         for part in ("train", "test"):
             write(folder / f"trec-{part}.jsonl", trec_rows(part))
+        write(folder / "mt-train.jsonl", translations())
         (folder / "trec.txt").write_text("".join(f"{row['text']}\n" for row in trec_rows("train")), encoding="utf-8")
         for name in options.which or CHOICES:
             measure(name, CHOICES[name], folder, options.seeds)
