@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transalg.evaluation.pairs import bleu, edits, exact_match, token_error_rate
+from transalg.tokenization import train
+from transalg.training.validation import _bleu
 
 
 @given(st.lists(st.integers(0, 3), max_size=7), st.lists(st.integers(0, 3), max_size=7))
@@ -38,3 +40,12 @@ def test_bleu_has_as_many_references_as_there_are() -> None:
     several = bleu(guesses, [[first[0], second], [first[1]]])
     assert several > bleu(guesses, [[one] for one in first])
     assert several == pytest.approx(sacrebleu.corpus_bleu(guesses, [first, [second, None]]).score)  # type: ignore[list-item]
+
+
+def test_texts_that_are_tokenized_are_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+    tokenized = [f"this is the number {n} ." for n in range(101)]
+    assert bleu(tokenized, [[one] for one in tokenized]) == pytest.approx(100)
+    tokenizer = train("char", tokenized)
+    ids = [tokenizer.encode(one) for one in tokenized]
+    assert _bleu(ids, ids, tokenizer) == pytest.approx(100)
+    assert not caplog.records

@@ -26,7 +26,7 @@ def bleu(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> flo
 
     most = max(len(theirs) for theirs in references)
     columns = [[theirs[i] if i < len(theirs) else None for theirs in references] for i in range(most)]
-    return float(sacrebleu.corpus_bleu(list(predictions), columns).score)  # type: ignore[arg-type]  # None: it has no more
+    return float(sacrebleu.corpus_bleu(list(predictions), columns, force=True).score)  # type: ignore[arg-type]  # None: it has no more
 
 
 def edits(one: Tokens, other: Tokens) -> int:

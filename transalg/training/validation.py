@@ -130,4 +130,4 @@ def _bleu(guesses: Sequence[Sequence[int]], truths: Sequence[Sequence[int]], tok
     import sacrebleu
 
     texts, references = ([tokenizer.decode(list(ids)) for ids in each] for each in (guesses, truths))
-    return float(sacrebleu.corpus_bleu(texts, [references]).score)
+    return float(sacrebleu.corpus_bleu(texts, [references], force=True).score)
