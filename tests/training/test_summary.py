@@ -73,6 +73,9 @@ def test_time_and_memory_before_the_first_step_are_counted(tmp_path: Path) -> No
     megabytes = float(line.split()[-4])
     assert 12 * parameters(hyper) / 1e6 - 0.5 < megabytes < 40 * parameters(hyper) / 1e6
     assert estimate(prepared, 1, nominal=False) == f"estimate   at least {megabytes:.0f} MB of memory"
+    there = 500_000_000 + 4 * parameters(hyper)
+    more = float(estimate(prepared, 1, nominal=False, used=there).split()[-4])
+    assert more == pytest.approx(megabytes + 500, abs=1), "what the process has already counts, the model in it once"
 
 
 def test_rows_that_are_cut_are_counted(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class MaskedLanguageModel(Task["ETransformer"]):
     sizes = {"L": 2, "H": 4, "d_e": 128, "ell_max": 128, "positions": "rotary", "norm_first": True, **SMALL_START}
     records = "documents"
     columns = ("text_column",)
+    lowercase = True
     steps = 1000
     eta = {"muon": 0.003}
     abilities = ("fill", "embed", "score")

@@ -167,7 +167,9 @@ class Loop:
         assert eval_every and save_every
         reason = "done"
         self.objective.train()
-        for line in summary(self.prepared, self.parameters, self.sample, done=state.step, nominal=self.world.device.type == "cpu"):
+        on_cpu = self.world.device.type == "cpu"
+        used = peak_memory(self.world.device) or 0 if on_cpu else 0  # of Python, torch, the data and the model
+        for line in summary(self.prepared, self.parameters, self.sample, done=state.step, nominal=on_cpu, used=used):
             self.report.note(line)
         self.report.begin(state.step, steps)
         measured, estimated = list[float](), False

@@ -5,6 +5,7 @@ from statistics import median
 from transalg.data.rows import Rows
 from transalg.hyper import Hyper
 from transalg.hyper.cost import flops_per_token
+from transalg.hyper.cost import parameters as count
 from transalg.hyper.hyper import TRAINING
 from transalg.runs.config import FLOPS, Config
 from transalg.tasks import find
@@ -19,7 +20,9 @@ WIDTH = 80  # columns
 OBVIOUS = ("positions", "activation", "norm")  # what rotary, GEGLU and RMSnorm are need not be said
 
 
-def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None, *, done: int = 0, nominal: bool = True) -> list[str]:
+def summary(
+    prepared: Prepared, parameters: int, sample: ValidationSample | None, *, done: int = 0, nominal: bool = True, used: int = 0
+) -> list[str]:
     """The five lines. `nominal`: the time is that of two cores, of the steps that are not `done`; of other devices nothing is known."""
     train, valid, options = prepared.train.rows(), prepared.valid, prepared.config.train
     tokens = f", {train.store.meta.tokens:,} tokens" if isinstance(train, Rows) else _shares(prepared.config)
@@ -36,15 +39,16 @@ def summary(prepared: Prepared, parameters: int, sample: ValidationSample | None
         f"tokenizer  {prepared.tokenizer.kind}, {prepared.tokenizer.N_V:,} tokens{_unknown(prepared)}",
         _model(prepared.hyper, parameters),
         f"training   {prepared.steps:,} steps ({epochs:.3g} epochs) of {batch}, {options.optimizer}, best by {options.select}",
-        estimate(prepared, prepared.steps - done, nominal=nominal),
+        estimate(prepared, prepared.steps - done, nominal=nominal, used=used),
     ]
 
 
-def estimate(prepared: Prepared, steps: int, *, nominal: bool) -> str:
-    """The fifth line: time and memory by counts of operations and numbers, not measured."""
+def estimate(prepared: Prepared, steps: int, *, nominal: bool, used: int = 0) -> str:
+    """The fifth line: time and memory by counts of operations and numbers. `used` are bytes that the process has already, the model's among them."""
     hyper, stacks = prepared.hyper, len(prepared.hyper.stacks)
     operations = 3 * flops_per_token(hyper, max(1, round(prepared.row_tokens / stacks))) * prepared.step_tokens / stacks
     memory = sum(least_memory(hyper, prepared.config.train, prepared.step_tokens, prepared.row_tokens).values())
+    memory += max(0, used - 4 * count(hyper))
     time = f"about {shown_time(operations * steps / FLOPS)} on two cores, " if nominal else ""
     return f"estimate   {time}at least {memory / 1e6:,.0f} MB of memory"
 
