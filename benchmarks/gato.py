@@ -46,14 +46,15 @@ def single(folder: Path) -> None:
         evaluated(trained(folder / f"only-{task}", "--data", task, "--train.steps", steps, *of_one))
 
 
+STRETCHES = ["--noise", 0.3, "--stretch", 6, "--least", 0.5]
 RECORDED = {  # episodes, and how they are recorded
-    "BabyAI-GoToLocal-v0": (24_000, ["--noise", 0.3, "--stretch", 6, "--least", 0.5]),
-    "BabyAI-PickupLoc-v0": (32_000, ["--noise", 0.3, "--stretch", 6, "--least", 0.5]),
-    "ALE/Pong-v5": (40, ["--noise", 0.05, "--least", 0.5]),
+    "BabyAI-GoToLocal-v0": (60_000, STRETCHES),
+    "BabyAI-PickupLoc-v0": (90_000, STRETCHES),
+    "ALE/Pong-v5": (120, ["--noise", 0.3, "--stretch", 5, "--least", 0]),
 }
-SHARES = (0.5, 4.0, 0.6, 3.8, 3.2, 3.5, 9.5, 8.0)  # of the tokens; TASKS, then RECORDED
-EIGHT_STEPS = 24_000
-LARGER = ["--model.L", 4, "--model.ell-max", 384]
+SHARES = (0.3, 3.5, 0.4, 3, 6, 4.5, 9, 7.5)  # of the tokens; TASKS, then RECORDED
+EIGHT_STEPS = 34_000
+LARGER = ["--model.L", 4, "--model.d-e", 192, "--model.ell-max", 384]
 
 
 def eight(folder: Path) -> None:
