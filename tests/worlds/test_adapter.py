@@ -395,6 +395,12 @@ def test_the_expert_of_pong_is_where_the_ball_arrives(y: float, dy: float, paddl
     assert abs(waits.paddle - 120) <= 12, "in the middle, while the ball goes away"
 
 
+def test_the_expert_of_pong_moves_along_with_the_ball() -> None:
+    """Not to where it will arrive at once: that follows from all of its way, bounces too, which is harder to learn."""
+    halfway = played(Console(68, 60, 4, 4, 60), 12)
+    assert halfway.y == 108 and abs(halfway.paddle - (108 + 4 * 4 - 4)) <= 16 and halfway.y + (188 - halfway.x) == 180
+
+
 def test_the_expert_of_pong_rests_where_it_is_right() -> None:
     """Nearer to three rows above the ball than it would be after a tap. And the button does not matter: 4 and 5 push as 2 and 3 do."""
     assert played(Console(88, 100, 4, 0, 87), 15).paddle == pytest.approx(87, abs=1), "and not at 110"
