@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 from collections import Counter
 from math import inf
 from pathlib import Path
@@ -271,6 +272,22 @@ def test_actions_may_stand_at_their_bounds_in_any_floats(tmp_path: Path, kind: A
 def test_a_recorder_refuses_what_could_not_be_opened(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         Recorder(tmp_path / "b", **{"name": "b", "observation": Discrete(3), "action": Discrete(2), **arguments})
+
+
+def test_a_recorder_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    def record() -> None:
+        with Recorder(tmp_path / "b", name="b", observation=Box(-1, 1, (500,)), action=Discrete(2)) as recorder:
+            for _ in range(20):
+                recorder.add(np.zeros(500), 0)
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limit[1]))
+    try:
+        with pytest.raises(ValueError, match="b: cannot be written: "):
+            record()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_recorder_refuses_a_timestep(tmp_path: Path) -> None:

@@ -109,6 +109,11 @@ def test_actions_stay_within_the_bounds_of_each_number() -> None:
             "Env: observation: image: expected a height and a width that 16 divides, got 84×84; resize or pad it, with @80x80 after the name say",
         ),
         (Env(action=theirs.Box(0, 255, (16, 16, 3), np.uint8)), "Env: action: expected discrete or continuous values, or one text"),
+        (
+            Env(theirs.Box(0, 255, (3, 32, 32), np.uint8)),
+            r"Env: observation: expected an image of height × width × 1 or 3 channels, got .*\(3, 32",
+        ),
+        (Env(theirs.Dict(a=theirs.Box(-1, 1, (0,)))), r"Env: observation/a: expected at least one number, got the shape \(0,\)"),
     ],
 )
 def test_unsupported_spaces(env: Any, message: str) -> None:
@@ -159,6 +164,34 @@ def test_an_expert_of_ones_own(tmp_path: Path) -> None:
     world.step(0)
     with pytest.raises(ValueError, match="Rewarded: expected an expert from the beginning of an episode on, got one later"):
         world.expert()
+
+
+@pytest.mark.parametrize(("expert", "got"), [(5, "5"), (lambda env: 1, "1"), (lambda env: None, "None")])
+def test_an_expert_that_is_no_function(expert: Any, got: str) -> None:
+    def acts() -> None:
+        world = GymnasiumWorld(Env(), expert=expert)
+        world.reset(0)
+        world.expert()
+
+    with pytest.raises(ValueError, match=f"Env: expert: expected a function from the environment to a function .*, got {got}$"):
+        acts()
+
+
+@pytest.mark.parametrize("function", ["reset", "step", "render"])
+def test_what_an_environment_raises_is_one_line(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Any, *words: Any, **options: Any) -> Any:
+        raise RuntimeError("no power\nat all")
+
+    monkeypatch.setattr(Env, function, fail)
+
+    def acts() -> None:
+        world = GymnasiumWorld(Env())
+        world.reset(0)
+        world.step(1)
+        world.render()
+
+    with pytest.raises(ValueError, match=f"^Env: its {function} failed: no power$"):
+        acts()
 
 
 def test_images_are_cropped_resized_and_padded() -> None:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from transalg.atomic import StrPath, atomic_path, atomic_write, temporary_path
@@ -119,8 +120,11 @@ class Recorder:
         for name, leaf in self.parts.items():
             if not isinstance(leaf, Text):
                 tensors[name] = np.stack([step[name] for step in self._kept])
-        with atomic_path(self._temporary / self._file()) as path:
-            save_file(tensors, path)
+        try:
+            with atomic_path(self._temporary / self._file()) as path:
+                save_file(tensors, path)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{self.folder}: cannot be written: {error}") from error
         self._kept, self._size, self._files = [], 0, self._files + 1
 
     def _close(self) -> None:

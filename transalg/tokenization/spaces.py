@@ -84,6 +84,8 @@ class Dictionary:
         for name in self.spaces:
             if not isinstance(name, str) or not name or "/" in name:
                 raise ValueError(f"dictionary: expected names without a slash, got {name!r}")
+        for name, space in self.spaces.items():
+            _check_space(f"dictionary/{name}", space)
 
 
 Leaf = Box | Discrete | Image | Text
@@ -112,6 +114,8 @@ class Spaces:
     action: Space
 
     def __post_init__(self) -> None:
+        _check_space("observation", self.observation)
+        _check_space("action", self.action)
         parts = leaves(self.action).values()
         if not parts or (not self.answers and any(isinstance(leaf, Text | Image) for leaf in parts)):
             raise ValueError("action: expected discrete or continuous values, or one text and nothing else")
@@ -161,9 +165,13 @@ def check(leaf: Leaf, value: Any, name: str, *, bounds: bool = True) -> Array | 
         if not isinstance(value, str):
             raise ValueError(f"{name}: expected a text, got {type(value).__name__}")
         return value
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected the shape {_shape(leaf)}, got rows of unequal lengths") from error
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
-        raise ValueError(f"{name}: expected numbers, got {type(value).__name__}")
+        got = type(array.item()) if array.ndim == 0 else type(value)
+        raise ValueError(f"{name}: expected numbers, got {got.__name__}")
     if isinstance(leaf, Image):
         return _pixels(leaf, array, name)
     if array.shape != leaf.shape:
@@ -200,6 +208,18 @@ def _pixels(leaf: Image, array: Array, name: str) -> Array:
 
 def _outside(array: Array, low: Any, high: Any) -> Any:
     return array[~((array >= low) & (array <= high))].flat[0].item()
+
+
+def _shape(leaf: Box | Discrete | Image) -> tuple[int, ...]:
+    return (leaf.h, leaf.w, leaf.c) if isinstance(leaf, Image) else leaf.shape
+
+
+def _check_space(name: str, space: object) -> None:
+    if not isinstance(space, Space):
+        kind = type(space)
+        raise ValueError(
+            f"{name}: expected a Box, Discrete, Image, Text or Dictionary of {__name__}, got {kind.__module__}.{kind.__name__}"
+        )
 
 
 def _check_shape(name: str, shape: object) -> None:

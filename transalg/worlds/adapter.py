@@ -3,7 +3,7 @@
 import io
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -113,22 +113,40 @@ class GymnasiumWorld(World):
         require_room(self.spaces, f"{self.name}: observation")
         self.limit = (self.env.spec and self.env.spec.max_episode_steps) or LONGEST
         self.scored, self.goal, self.tau = chosen.scored, chosen.goal, chosen.tau
-        self._make_expert, self._mistaken = expert or chosen.expert, chosen.mistaken
+        self._make_expert, self._mistaken = chosen.expert if expert is None else expert, chosen.mistaken
+        if self._make_expert is not None:
+            self._require_function(self._make_expert)
         self._expert: Expert | None = None
         self._last: Any = None
 
+    def _require_function(self, value: Any) -> None:
+        if not callable(value):
+            raise ValueError(
+                f"{self.name}: expert: expected a function from the environment to a function from the last action to the next one, got {value!r}"
+            )
+
     def _start(self, seed: int) -> Any:
-        with redirect_stdout(io.StringIO()):  # minigrid prints
+        with self._named("reset"):
             observation, _ = self.env.reset(seed=seed)
         self._expert, self._last = None, None
         return self._checked(observation)
 
     def _advance(self, action: Any) -> tuple[Any, float, bool]:
         given = self._actions.theirs(action)
-        with redirect_stdout(io.StringIO()):
+        with self._named("step"):
             observation, reward, terminated, truncated, _ = self.env.step(given)
         self._last = given
         return self._checked(observation), float(reward), bool(terminated or truncated)
+
+    @contextmanager
+    def _named(self, function: str) -> Iterator[None]:
+        """In one line, what an environment raises, which may be anything; and without what it prints, as minigrid does."""
+        try:
+            with redirect_stdout(io.StringIO()):
+                yield
+        except Exception as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise ValueError(f"{self.name}: its {function} failed: {reason or type(error).__name__}") from error
 
     def _checked(self, observation: Any) -> Any:
         ours = self._observations.ours(observation)
@@ -142,6 +160,7 @@ class GymnasiumWorld(World):
             if self.time != 0:
                 raise ValueError(f"{self.name}: expected an expert from the beginning of an episode on, got one later")
             self._expert = self._make_expert(self.env)
+            self._require_function(self._expert)
         action = self._expert(self._last)
         try:
             ours = self._actions.ours(action)
@@ -156,11 +175,8 @@ class GymnasiumWorld(World):
         return super().explore(rng) if actions is None else map(self._actions.ours, actions)
 
     def render(self) -> RGB:
-        try:
+        with self._named("render"):
             picture = self.env.render()
-        except Exception as error:  # an environment raises what it likes
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise ValueError(f"{self.name}: expected a picture, got none: {reason or type(error).__name__}") from error
         if not isinstance(picture, np.ndarray):
             raise ValueError(f"{self.name}: expected a picture, got {type(picture).__name__}")
         return picture

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces as theirs
 from PIL import Image as Pictures
 
-from transalg.hyper.modalities import PATCH
+from transalg.hyper.modalities import LOCAL, PATCH
 from transalg.tokenization.spaces import Array, Box, Dictionary, Discrete, Image, Space, Text
 
 MIDDLE = 128  # the brightness that is 0 in [−1, 1]
@@ -75,6 +75,10 @@ def convert(space: theirs.Space[Any], pixels: Pixels, name: str) -> Conversion:
                 return Conversion(Text(), str, str)
             case theirs.Box() if _is_image(space):
                 return _image(space, pixels)
+            case theirs.Box() if 0 in space.shape:
+                raise ValueError(f"expected at least one number, got the shape {space.shape}")
+            case theirs.Box() if space.dtype == np.uint8 and len(space.shape) == 3 and np.prod(space.shape) > LOCAL:
+                raise ValueError(f"expected an image of height × width × 1 or 3 channels, got the shape {space.shape}")
             case theirs.Box():
                 low, high = float(np.min(space.low)), float(np.max(space.high))
                 return Conversion(Box(low, high, space.shape), np.asarray, lambda value: _inside(space, value))
