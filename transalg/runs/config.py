@@ -181,7 +181,9 @@ class Config:
         "tokens in the vocabulary, mask, bos and eos included (default: at most 30,000 words; for bpe one for every 700 bytes of text, 1024 to 8192)",
         bounds=VOCABULARY,
     )
-    lowercase: bool | None = option(None, "read all words in lower case (default: yes for classify and multi, if the vocabulary has words)")
+    lowercase: bool | None = option(
+        None, "read all words in lower case (default: yes for classify, multi and mlm, if the vocabulary has words)"
+    )
     text_column: str = option("text", "name of the column or key with the text; in tables also its number, from 1")
     label_column: str = option("label", "name of the column with the class, for classify and multi")
     source_column: str = option("source", "name of the column with the text to read, for seq2seq")
