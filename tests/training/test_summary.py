@@ -56,6 +56,7 @@ def test_the_share_of_unknown_words(tmp_path: Path) -> None:
     """Of three words seen once, among eleven."""
     (tmp_path / "lines.txt").write_text("a cat sat\na cat ran\na cat\na cat or\n")
     prepared = prepare(replace(config("lm", tmp_path), tokenizer="word", split=0.0), tmp_path / "run", Report())
+    assert summary(prepared, 1, None)[3].endswith(" of 3 rows, muon"), "nothing is the best where nothing validates"
     assert summary(prepared, 1, None)[:2] == [
         "data       4 rows, none to validate, 19 tokens",
         f"tokenizer  word, {2 + 1 + 3} tokens, 3 of 11 words ({300 / 11:.1f} %) become <unk>",

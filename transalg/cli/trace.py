@@ -102,6 +102,18 @@ class Trace:
 
         algorithm = find(self.which)
 
+        import torch
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # for small matrices; a second thread is waited for, which takes long where other work has its core
+        try:
+            self._trace(algorithm, text, tokens, context_tokens, lines)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _trace(
+        self, algorithm: Algorithm, text: str | None, tokens: list[int] | None, context_tokens: list[int] | None, lines: list[int] | None
+    ) -> None:
         from transalg.trace.example import example, save_theta
         from transalg.trace.gato_example import GATO
 
@@ -180,6 +192,7 @@ class Trace:
         from transalg.hyper.modalities import BINS
         from transalg.model import MixedBatch
         from transalg.model.counterpart import formal_counterpart
+        from transalg.runs.folder import find_checkpoint
         from transalg.tokenization.sequence import text as text_tokens
         from transalg.trace.gato_example import trained_gato_example
         from transalg.trace.modal import BIN
@@ -201,7 +214,9 @@ class Trace:
             raise ValueError(f"--text: expected at most ell_max = {model.hyper.ell_max} tokens with bos, got {len(s)}")
         mixed = MixedBatch.of([s])
         tokens = replace(mixed, patches=mixed.patches.double()).formal(model.hyper.N_grid)[0]
-        traced = _traced(formal_counterpart(model.hyper), model.theta(), f"the {self.checkpoint} model of {folder}, on {about}")
+        traced = _traced(
+            formal_counterpart(model.hyper), model.theta(), f"the {find_checkpoint(folder, self.checkpoint)} model of {folder}, on {about}"
+        )
         tokenizer = vocabulary.text()
         words = [tokenizer.token(x) if x < tokenizer.N_V else str(x) for x in range(vocabulary.N_text)]
         values = [f"{BIN}{(2 * i + 1) / BINS - 1:.3g}" for i in range(BINS)]  # the centres of the bins
@@ -212,6 +227,7 @@ class Trace:
     ) -> "Example":
         """The algorithm's call on a trained model and a text in its vocabulary."""
         from transalg.model.counterpart import formal_counterpart
+        from transalg.runs.folder import find_checkpoint
         from transalg.trace.example import Data, numbered, trained_example
 
         number, run = numbered(algorithm), load_runs(folder, checkpoint=self.checkpoint)
@@ -237,7 +253,7 @@ class Trace:
             z = x if source is None else _read(run.tokenizer, option, source, eos or number in (8, 15), False, longest, context=True)
 
         said = ", ".join(name if value is True else f"{name}={value}" for name, value in formal.departures().items())
-        about = f"the {self.checkpoint} model of {folder}, for {run.task}, " + (
+        about = f"the {find_checkpoint(folder, self.checkpoint)} model of {folder}, for {run.task}, " + (
             f"which departs from the paper by {said}" if said else "as the paper has it"
         )
         model = _traced(formal, theta, about, run.labels)

@@ -38,7 +38,8 @@ def summary(
         f"data       {rows}{tokens}",
         f"tokenizer  {prepared.tokenizer.kind}, {prepared.tokenizer.N_V:,} tokens{_unknown(prepared)}",
         _model(prepared.hyper, parameters),
-        f"training   {prepared.steps:,} steps ({epochs:.3g} epochs) of {batch}, {options.optimizer}, best by {options.select}",
+        f"training   {prepared.steps:,} steps ({_short(epochs)} epochs) of {batch}, {options.optimizer}"
+        + ("" if valid is None else f", best by {options.select}"),
         estimate(prepared, prepared.steps - done, nominal=nominal, used=used),
     ]
 
@@ -120,12 +121,24 @@ def shown_time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def _short(number: float) -> str:
+    """
+    >>> _short(0.25123), _short(14.345), _short(1999.6)
+    ('0.251', '14.3', '2,000')
+    """
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def shorter(config: Config, steps: int, done: int, to_go: float) -> str | None:
     """For a long run, the options that shorten it; a resumed one has done some of its steps already."""
     if to_go <= LONG:
         return None
     share = (done + (steps - done) * LONG / to_go) / steps
     options = config.train
-    length = f"--train.epochs {options.epochs * share:.2g}" if options.epochs else f"--train.steps {max(1, round(steps * share))}"
+    length = (
+        f"--train.epochs {_short(options.epochs * share).replace(',', '')}"
+        if options.epochs
+        else f"--train.steps {max(1, round(steps * share))}"
+    )
     helps = "; a smaller --model.ell-max helps too" if find(config.task).records == "documents" else ""
     return f"shorter    {length} takes {shown_time(LONG)}{helps}"
