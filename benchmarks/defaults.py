@@ -20,7 +20,7 @@ from benchmarks.commandline import DATA, SHAPE, STEPS, final_loss, measured, met
 
 LM = shlex.join([*SHAPE, "--train.steps", str(STEPS), "--train.eval-every", str(STEPS)])
 WIDER = "--model.L 4 --model.H 4 --model.d-e 256 --model.ell-max 128 --train.batch-size 12 --train.steps 300 --train.eval-every 300"
-MLM = "--lowercase True --train.steps 1500 --train.batch-size 128 --documents line"
+MLM = "--train.steps 600 --train.batch-size 128 --documents line"
 GATED = "--model.activation SwiGLU --model.d-mlp 341"
 PLAIN = "--model.norm RMSnorm --model.bias none"
 
@@ -79,7 +79,7 @@ CHOICES = {
         },
     ),
     "pairs": Choice(
-        *("seq2seq", "mt", "--train.steps 1500", "validation loss"),
+        *("seq2seq", "mt", "--train.steps 600", "validation loss"),
         {
             "the default": "",
             "learned positions": "--model.positions learned",
