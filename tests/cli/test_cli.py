@@ -183,7 +183,7 @@ def test_sampling_options_reach_the_algorithm(transalg) -> None:
 
 
 REFUSED = {
-    "there is no algorithm '99'": ("algorithm", "99"),
+    "there is no algorithm '99': expected a number from 1 to 15, or a name": ("algorithm", "99"),
     "there is no algorithm 'qwxyz': expected a number from 1 to 15, or a name": ("trace", "qwxyz"),
     "did you mean Attention": ("trace", "Atention"),
     "did you mean softmax?": ("algorithm", "sofmax"),

@@ -141,7 +141,7 @@ def test_strange_paths_are_quoted(transalg: Any, tmp_path: Path) -> None:
 
 def test_the_next_command_has_a_text_of_the_data_that_the_vocabulary_knows(tmp_path: Path) -> None:
     """Of a vocabulary of words, one whose words are not all <unk>; of many words, some."""
-    (tmp_path / "a.csv").write_text("label,text\nx,once\ny,***\nx," + "it's a cat and " * 9 + "\n")
+    (tmp_path / "a.csv").write_text("label,text\nx,once\ny,***\nx,--a cat\nx," + "it's a cat and " * 9 + "\n")
     tokenizer = words("word", ["it's a cat and"])
     config = Config(task="classify", data=str(tmp_path / "a.csv"))
     assert (

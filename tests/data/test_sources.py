@@ -82,6 +82,7 @@ def test_folders(tmp_path: Path) -> None:
         ("a.txt", b"a\tb\nc\n", "pairs", ":2: expected source, a tab, target"),
         ("a.txt", b"a\tb\n\nc\n", "labelled", ":3: expected label, a tab, text"),
         ("a.csv", b"source,other\na,b\n", "pairs", ":1: expected a column 'target', got source, other; name yours with --source-column"),
+        ("a.jsonl", b'{"text": null}\n', "documents", ":1: expected a text as 'text', got null"),
         ("a.csv", b"Text,kind\na,b\n", "labelled", ":1: expected a column 'text', got Text, kind; name yours"),
         ("a.tsv", b"x\ty\tz\n", "pairs", "--source-column and --target-column, or give the number of the column, from 1"),
         ("a.tsv", b"x\ty\n", "documents", ":1: expected a column 'text', got x, y; name yours with --text-column, or give the number"),

@@ -225,7 +225,9 @@ def example(config: Config, out: Path, tokenizer: "Tokenizer") -> str:
     records = islice(config.source(config.data).records(), 100)
     for line in (line.strip() for record in records for line in record.texts[0].splitlines()):
         text = line if len(line) <= EXAMPLE else line[:EXAMPLE].rpartition(" ")[0] or line[:EXAMPLE]
-        if any(character.isalnum() and not tokenizer.unknown(word) for word in text.split() for character in word):
+        if not text.startswith("--") and any(  # which would be an option
+            character.isalnum() and not tokenizer.unknown(word) for word in text.split() for character in word
+        ):
             words = text.split()
             break
     if "<mask>" in shown:

@@ -139,7 +139,9 @@ class Source:
     def _json_lines(self, path: Path, progress: Progress) -> Iterator[Record]:
         for line, row in _json_objects(path, progress):
             for column in self.columns:
-                if row.get(column) is None:
+                if column in row and row[column] is None:
+                    raise ValueError(f"{path}:{line}: expected a text as {column!r}, got null")
+                if column not in row:
                     names = listed([name for name, value in row.items() if value is not None])
                     raise ValueError(f"{path}:{line}: expected a column {column!r}, got {names or 'none'}; {tables.HINTS[self.kind]}")
             first, *others = (row[column] for column in self.columns)

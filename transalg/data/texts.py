@@ -54,6 +54,8 @@ def _of_json(lines: Iterable[tuple[int, str]], column: str) -> Iterator[TextRow]
             continue
         if not isinstance(values, dict):
             yield TextRow(number, line, f"expected a JSON object with a name for every value, got {type(values).__name__}")
+        elif column in values and values[column] is None:
+            yield TextRow(number, line, f"expected a text as {column!r}, got null")
         elif (value := values.get(column)) is None:
             names = listed([name for name, one in values.items() if one is not None])
             yield TextRow(number, line, f"expected a column {column!r}, got {names or 'none'}; {HINT}")

@@ -157,7 +157,8 @@ def _algorithms_by_name() -> dict[str, Algorithm]:
 
 
 def _unknown(which: str, known: dict[str, str]) -> ValueError:
-    close = list(dict.fromkeys(known[one] for one in get_close_matches(_folded(which), known, n=3)))
+    likely = [] if which.isdecimal() else get_close_matches(_folded(which), known, n=3)
+    close = list(dict.fromkeys(known[one] for one in likely))
     hint = f"; did you mean {' or '.join(close)}?" if close else ", or a name that `transalg algorithm` lists"
     return ValueError(f"there is no algorithm {which!r}: expected a number from 1 to 15{hint}")
 
