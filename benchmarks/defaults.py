@@ -146,9 +146,12 @@ def main() -> None:
             return
         for part in ("train", "test"):
             write(folder / f"trec-{part}.jsonl", trec_rows(part))
-        write(folder / "mt-train.jsonl", translations())
+        if not missing(DATA / "mt" / "train.en.gz"):
+            write(folder / "mt-train.jsonl", translations())
         (folder / "trec.txt").write_text("".join(f"{row['text']}\n" for row in trec_rows("train")), encoding="utf-8")
         for name in options.which or CHOICES:
+            if CHOICES[name].data == "mt" and not (folder / "mt-train.jsonl").exists():
+                continue
             measure(name, CHOICES[name], folder, options.seeds)
 
 

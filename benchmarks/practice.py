@@ -226,7 +226,7 @@ def pretrained(bench: Bench, row: Row, side: Side, seed: int) -> Outcome:
     task = TASKS[row.task]
     if side == "without":
         return trained(bench, row, side, seed)
-    pretraining = Task("mlm", "trec.txt", "--documents line --lowercase True --train.steps 600 --train.batch-size 64", "", False)
+    pretraining = Task("mlm", "trec.txt", "--documents line --train.steps 600 --train.batch-size 64", "", False)
     base = bench.run(pretraining, "", seed)
     run = bench.run(task, f"--init {shlex.quote(str(base))}", seed)
     return Outcome(bench.figure(task, run), seconds(base, run))

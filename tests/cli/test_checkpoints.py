@@ -69,12 +69,15 @@ def test_a_run_without_a_validation_can_be_used(tmp_path: Path, transalg: Any) -
     status, out, err = transalg("generate", str(run), "--prompt", "a", "--ell-gen", "5", "--seed", "3")
     assert status == 0 and "there is no best checkpoint" in " ".join(err.split()) and text.strip() in out
     assert transalg("generate", str(run), "--prompt", "a", "--checkpoint", "last")[::2] == (0, "")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3)
     status, out, _ = transalg("trace", "10", "--run", str(run), "--prompt", "a")
     assert status == 0 and "the last model of" in " ".join(out.split()), "a trace says which model it is of"
-    assert torch.get_num_threads() == 3, "it has one thread, and gives back the others"
-    torch.set_num_threads(threads)
+
+
+def test_a_trace_has_one_thread_and_gives_back_the_others(transalg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = list[int]()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    assert transalg("trace", "4")[0] == 0 and chosen == [1, 3]
 
 
 def test_every_verb_takes_the_last_checkpoint(tmp_path: Path, transalg: Any) -> None:

@@ -74,8 +74,7 @@ def test_time_and_memory_before_the_first_step_are_counted(tmp_path: Path) -> No
     megabytes = float(line.split()[-4])
     assert 12 * parameters(hyper) / 1e6 - 0.5 < megabytes < 40 * parameters(hyper) / 1e6
     assert estimate(prepared, 1, nominal=False) == f"estimate   at least {megabytes:.0f} MB of memory"
-    there = 500_000_000 + 4 * parameters(hyper)
-    more = float(estimate(prepared, 1, nominal=False, used=there).split()[-4])
+    more = float(estimate(prepared, 1, nominal=False, used=500_000_000 + 4 * parameters(hyper)).split()[-4])
     assert more == pytest.approx(megabytes + 500, abs=1), "what the process has already counts, the model in it once"
 
 
@@ -101,6 +100,8 @@ def test_a_long_run_says_how_to_shorten_it(tmp_path: Path) -> None:
     assert shorter(by_steps, 1000, 0, LONG) is None
     assert "--train.steps 250 takes 10 min" in (shorter(by_steps, 1000, 0, 4 * LONG) or "")
     assert "--train.epochs 2 takes 10 min" in (shorter(by_epochs, 1000, 0, 4 * LONG) or "")
+    many = config("lm", tmp_path, steps=None, epochs=8000.0)
+    assert "--train.epochs 2000 takes 10 min" in (shorter(many, 1000, 0, 4 * LONG) or ""), "as the option reads it"
     assert "--train.steps 700 takes 10 min" in (shorter(by_steps, 1000, 600, 4 * LONG) or ""), "of a resumed run"
     assert len(shorter(by_steps, 10**9, 0, 10**4 * LONG) or "") <= WIDTH + 2
     assert "--model.ell-max" in (shorter(by_steps, 1000, 0, 4 * LONG) or "")
